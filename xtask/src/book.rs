@@ -19,7 +19,7 @@ use summary::Entry;
 
 const STYLE: &str = include_str!("book/book.css");
 const SCRIPT: &str = include_str!("book/book.js");
-/// Where the pages of the reference are, below the book.
+/// The path of the reference's pages, below the book.
 const REFERENCE: &str = "reference";
 /// Pages of `docs` that are no part of the book.
 const LEFT_OUT: [&str; 1] = ["SUMMARY.md"];
@@ -34,7 +34,7 @@ pub fn build(root: &Path, out: &Path, reference: Option<&Path>) -> crate::Findin
     Ok(book.findings(root, reference.is_some()))
 }
 
-/// All pages, read.
+/// The book's pages, once read.
 struct Book {
     entries: Vec<Entry>,
     /// In the order of the list, those of the reference behind.
@@ -76,7 +76,7 @@ impl Book {
     }
 }
 
-/// What `build` finds, without a site: links into the reference aren't judged.
+/// The findings of `build`, without a site: links into the reference aren't judged.
 pub fn check(root: &Path) -> crate::Findings {
     let book = Book::read(root, None)?;
     Ok(book.findings(root, false))

@@ -8,7 +8,7 @@ use crate::tree::{self, is, name};
 
 const DECLARED: &str = "crates/tables/src/counters/sets.rs";
 
-/// How the text of a counter that nobody writes begins.
+/// The beginning of the text of a counter that nobody writes.
 const UNUSED: &str = "Always 0";
 
 /// Methods of `Counter` that change it, and the one of `disk`'s own counters that are copied into a set.
@@ -124,7 +124,7 @@ type Token<'a> = &'a str;
 /// The code of a file.
 struct Source<'a> {
     tokens: Vec<Token<'a>>,
-    /// Where each token stands.
+    /// The places of each token.
     places: HashMap<Token<'a>, Vec<usize>>,
 }
 
@@ -139,8 +139,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Whether the source changes the counter: by a method, by handing out a reference, or as a word of a macro's list. Names without an
-/// underline are words of everyday use: a reference to one counts where the set's type is named, too.
+/// True if the source changes the counter: by a method, by handing out a reference, or as a word of a macro's list.
+/// Names without an underline are words of everyday use: a reference to one counts where the set's type is named, too.
 fn writes(source: &Source<'_>, row: &Row<'_>) -> bool {
     let Some(places) = source.places.get(row.name) else { return false };
     let is_plain = !row.name.contains('_');
@@ -161,7 +161,7 @@ fn writes(source: &Source<'_>, row: &Row<'_>) -> bool {
     })
 }
 
-/// Whether the path of fields that ends at `at` begins with `&`.
+/// True if the path of fields that ends at `at` begins with `&`.
 fn is_reference(source: &[Token<'_>], at: usize) -> bool {
     let path =
         |token: &&&str| matches!(**token, "." | "(" | ")") || token.chars().all(|c| c.is_alphanumeric() || c == '_');

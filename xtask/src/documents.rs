@@ -16,10 +16,10 @@ const ROOTS: [&str; 9] = ["crates/", "tools/", "tests/", "scripts/", "docs/", "b
 /// Documents whose paths in backticks may be of the past.
 const HISTORY: [&str; 1] = ["CHANGELOG.md"];
 
-/// What `lacquer man --markdown` writes; the book links to it, and only a build has it.
+/// The path that `lacquer man --markdown` writes to; the book links to it, and only a build has it.
 const REFERENCE: &str = "docs/reference/";
 
-/// What is judged of one document. Each link and path has its line.
+/// The parts of one document that are judged. Each link and path has its line.
 #[derive(Debug, Default)]
 struct Document {
     links: Vec<(usize, String)>,

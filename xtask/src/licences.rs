@@ -27,7 +27,8 @@ pub fn check(root: &Path) -> crate::Findings {
     Ok(packages.iter().filter(bad).map(|p| format!("{}: `{}`", p.name, p.licence)).collect())
 }
 
-/// Whether an SPDX expression can be satisfied: `OR` (also written `/`) needs one side, `AND` both; `WITH` only adds rights.
+/// True if an SPDX expression can be satisfied: `OR` (also written `/`) needs one side, `AND` both; `WITH` only adds
+/// rights.
 fn allowed(expression: &str) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

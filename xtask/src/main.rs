@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Checks of the code base that are not tests of a crate: layers, features, licences and sources of dependencies, file heads, unfinished code,
 //! one program in all profiles, counters that nobody counts, files that the glossary names, links and paths in documents, rows of
-//! tests/README.md, syntax of shell scripts and Python.
+//! tests/README.md, plain English, syntax of shell scripts and Python.
 //!
 //! `cargo run -p xtask -- check` prints one line per finding and one closing line; it exits non-zero when there is a finding.
+//! `cargo run -p xtask -- english` lists the comments and words that the rule for plain English counts.
 //! `cargo run -p xtask -- sbom DIR` writes what the program is built from, and the licences' texts.
 //! `cargo run -p xtask -- book DIR [--reference DIR]` makes the site of the book, likewise.
 //! `cargo run -p xtask -- rebuilds [CRATE...]` prints how many crates and lines are compiled again after a change in a crate.
@@ -11,6 +12,7 @@
 mod book;
 mod counters;
 mod documents;
+mod english;
 mod features;
 mod glossary;
 mod layers;
@@ -27,20 +29,21 @@ mod tree;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What every check answers: one line of text per finding, or why it could not look.
+/// The answer of every check: one line of text per finding, or the reason why it could not look.
 type Findings = Result<Vec<String>, String>;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("check") => check(),
         Some("book") => book(&std::env::args().skip(2).collect::<Vec<_>>()),
+        Some("english") => told("english", "listed", english::list(&root())),
         Some("rebuilds") => rebuilds(&std::env::args().skip(2).collect::<Vec<_>>()),
         Some("sbom") if let Some(dir) = std::env::args().nth(2) => {
             told("sbom", &dir, sbom::write(&root(), Path::new(&dir)))
         }
         _ => {
             eprintln!(
-                "usage: cargo run -p xtask -- check | book DIR [--reference DIR] | rebuilds [CRATE...] | sbom DIR"
+                "usage: cargo run -p xtask -- check | english | book DIR [--reference DIR] | rebuilds [CRATE...] | sbom DIR"
             );
             ExitCode::from(2)
         }
@@ -90,7 +93,7 @@ fn told(what: &str, out: &str, findings: Findings) -> ExitCode {
 
 fn check() -> ExitCode {
     let root = root();
-    let checks: [(&str, Findings); 14] = [
+    let checks: [(&str, Findings); 15] = [
         ("layers", layers::check(&root)),
         ("one feature set", features::check(&root)),
         ("licences of dependencies", licences::check(&root)),
@@ -103,6 +106,7 @@ fn check() -> ExitCode {
         ("links of the book", book::check(&root)),
         ("documents", documents::check(&root)),
         ("tests/README", suites::check(&root)),
+        ("plain English", english::check(&root)),
         ("shell scripts", scripts::shell(&root)),
         ("Python", scripts::python(&root)),
     ];

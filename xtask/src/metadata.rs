@@ -18,9 +18,9 @@ pub struct Package {
     pub for_tests: Vec<String>,
     /// Directory of its Cargo.toml.
     pub dir: PathBuf,
-    /// Whether it comes from elsewhere.
+    /// True if it comes from elsewhere.
     pub foreign: bool,
-    /// Where from, as Cargo calls it; empty for our own.
+    /// The source in Cargo's words; empty for our own.
     pub source: String,
 }
 

@@ -24,12 +24,11 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// The text of a file.
 pub fn read(file: &Path) -> Result<String, String> {
     std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))
 }
 
-/// Whether the file's name ends in `.extension`.
+/// True if the file's name ends in `.extension`.
 pub fn is(file: &Path, extension: &str) -> bool {
     file.extension().is_some_and(|e| e == extension)
 }

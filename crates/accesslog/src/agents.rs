@@ -21,11 +21,10 @@ const BROWSERS: [(&str, &str); 14] = [
     ("Safari/", "Safari"),
 ];
 
-/// What robots have in their names, in small letters.
+/// Parts of the names of robots, in small letters.
 const ROBOTS: [&str; 8] =
     ["bot", "crawl", "spider", "slurp", "fetcher", "facebookexternalhit", "mediapartners", "preview"];
 
-/// The class of a User-Agent field.
 pub fn class(agent: &[u8]) -> Cow<'_, [u8]> {
     let text = String::from_utf8_lossy(agent);
     if let Some(robot) = robot(&text) {

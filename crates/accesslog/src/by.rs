@@ -10,28 +10,23 @@ use networks::{Database, address, masked};
 use crate::agents;
 use crate::entry::Entry;
 
-/// What a table has a line for.
+/// The things that a table can have a line for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
-    /// The client's address.
     Client,
     /// The network of a given length that the address is in.
     Network,
-    /// The autonomous system of the address.
     System,
     /// Host and path, without the query.
     Url,
     /// The path, without host and query.
     Path,
-    /// The Host field.
     Host,
     /// The program that the User-Agent field names.
     Agent,
-    /// The User-Agent field.
     UserAgent,
     /// The page that the Referer field names: what is asked for with it is an element of the page.
     Page,
-    /// The answer's status.
     Status,
 }
 
@@ -55,7 +50,6 @@ impl By {
         NAMES.iter().map(|(by, word, _, text)| (*by, *word, *text))
     }
 
-    /// By name.
     pub fn from_word(word: &str) -> Option<By> {
         NAMES.iter().find(|row| row.1 == word).map(|row| row.0)
     }
@@ -65,21 +59,18 @@ impl By {
         NAMES.iter().find(|row| row.0 == self).unwrap_or(&NAMES[0])
     }
 
-    /// Its name.
     pub fn word(self) -> &'static str {
         self.row().1
     }
 
-    /// As a heading.
     pub fn heading(self) -> &'static str {
         self.row().2
     }
 }
 
-/// Says who or what a request is by.
 #[derive(Clone, Default)]
 pub struct Keys {
-    /// Which system an address belongs to.
+    /// The database that says which system an address belongs to.
     pub networks: Option<Arc<Database>>,
     /// Bits of an IPv4 network, and of an IPv6 one.
     pub bits: Bits,
@@ -87,12 +78,9 @@ pub struct Keys {
     pub with_query: bool,
 }
 
-/// Lengths of networks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bits {
-    /// Of IPv4.
     pub v4: u8,
-    /// Of IPv6.
     pub v6: u8,
 }
 

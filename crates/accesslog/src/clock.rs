@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The time of a log, whose lines may be out of order or from a wrong clock.
 
-/// Nanoseconds.
 const HOUR: i64 = 3600 * 1_000_000_000;
 
 /// The latest time. A jump of more than an hour is believed once the next entry agrees with it.
@@ -13,7 +12,6 @@ pub struct Clock {
     pub doubted: u64,
     /// Times at which it went back by more than an hour.
     pub went_back: u64,
-    /// Entries without a time.
     pub missing: u64,
 }
 
@@ -46,7 +44,6 @@ impl Clock {
         if near(time, now) { time } else { now }
     }
 
-    /// Whether any entry had a time.
     pub fn is_known(&self) -> bool {
         self.now.is_some()
     }

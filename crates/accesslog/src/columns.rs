@@ -12,7 +12,7 @@ use crate::entry::{Entry, Reading, Skip};
 /// The kinds of words that differ in what they can be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Column {
-    /// `-`
+    /// The word `-`, which says nothing.
     Nothing,
     /// A bare address: of a client, or a host that was asked for by its address.
     Address,
@@ -22,7 +22,6 @@ enum Column {
     Host,
     /// A name with a dot in it.
     DottedName,
-    /// Any other word.
     Word,
     /// Ends in a comma, as one of X-Forwarded-For.
     OfList,
@@ -95,7 +94,7 @@ fn without_usual_port(host: &[u8]) -> &[u8] {
     host.strip_suffix(b":80").or_else(|| host.strip_suffix(b":443")).unwrap_or(host)
 }
 
-/// Why a line that [`read`] refuses has two readings, and which formats those are.
+/// The reason why a line that [`read`] refuses has two readings, and which formats those are.
 pub fn doubt(before: &[&[u8]]) -> String {
     let text = String::from_utf8_lossy(&before.join(&b" "[..])).into_owned();
     let is_list = before.iter().any(|word| word.ends_with(b","));

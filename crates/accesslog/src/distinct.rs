@@ -2,7 +2,7 @@
 //! About how many different things there were: a bit for each, by its hash, and from the bits that are still clear how many were set
 //! twice (linear counting, Whang 1990). Within some percent up to five times as many things as bits.
 
-/// See the module.
+/// An estimate of a number of different things; see the module.
 #[derive(Clone, Debug)]
 pub struct Distinct(Box<[u64]>);
 
@@ -18,7 +18,6 @@ impl Distinct {
         self.0[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// How many there were, about.
     pub fn estimate(&self) -> f64 {
         let bits = (self.0.len() * 64) as f64;
         let clear: u32 = self.0.iter().map(|word| word.count_zeros()).sum();

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use logq::Handling;
 
-/// Why a line or record gives no entry.
+/// The reason why a line or record gives no entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Skip {
-    /// A line longer than the bound.
     TooLong,
     /// A line without its end: a quote or bracket that never closes.
     Cut,
@@ -19,7 +18,7 @@ pub enum Skip {
     NoRequest,
     /// A target with bytes that no request line can carry.
     BadTarget,
-    /// Which word is the client and which the host can't be told for certain.
+    /// The words don't tell for certain which is the client and which the host.
     Ambiguous,
 }
 
@@ -37,7 +36,6 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// All of them.
     pub const ALL: [Reading; 4] = [Reading::HostFirst, Reading::HostSecond, Reading::NamedClient, Reading::NoZone];
 
     /// Words for this reading in a report, after the line's place.
@@ -54,11 +52,9 @@ impl Reading {
 }
 
 impl Skip {
-    /// All of them.
     pub const ALL: [Skip; 6] =
         [Skip::TooLong, Skip::Cut, Skip::NotALine, Skip::NoRequest, Skip::BadTarget, Skip::Ambiguous];
 
-    /// Its name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Skip::TooLong => "too_long",
@@ -70,7 +66,7 @@ impl Skip {
         }
     }
 
-    /// What a report says of them.
+    /// The words of a report for it.
     pub const fn text(self) -> &'static str {
         match self {
             Skip::TooLong => "lines too long",
@@ -83,10 +79,10 @@ impl Skip {
     }
 }
 
-/// When a source says that a request came.
+/// The time at which a source says that a request came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since 1 January 1970.
     pub ns: i64,
     /// The source knows whole seconds only.
     pub is_whole_second: bool,
@@ -101,9 +97,9 @@ impl Stamp {
     }
 }
 
-/// What an answer came from, as varnishncsa (`hit`, `miss`, `pass`, ...), nginx (`HIT`, `STALE`, `BYPASS`), Squid
-/// (`TCP_MEM_HIT:HIER_NONE`), content networks' X-Cache (`Hit from ...`) and Cache-Status (`name; fwd=miss`) say it; `None`: they say
-/// something else. Of several caches the one next to the client counts, which stands last.
+/// The place that an answer came from, as varnishncsa (`hit`, `miss`, `pass`, ...), nginx (`HIT`, `STALE`, `BYPASS`),
+/// Squid (`TCP_MEM_HIT:HIER_NONE`), content networks' X-Cache (`Hit from ...`) and Cache-Status (`name; fwd=miss`) say
+/// it; `None`: they say something else. Of several caches the one next to the client counts, which stands last.
 pub fn handling_from_text(text: &[u8]) -> Option<Handling> {
     if text.contains(&b';') {
         return handling_from_cache_status(text);
@@ -156,35 +152,28 @@ fn last_member(list: &[u8]) -> &[u8] {
     pieces(list, b',').last().unwrap_or_default()
 }
 
-/// A field's name and value.
 pub type Field<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// A request as told.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Entry<'a> {
-    /// Who asked: an address, or whatever the log has in its place.
+    /// The client: an address, or whatever the log has in its place.
     pub client: Option<Cow<'a, [u8]>>,
-    /// GET and the like.
     pub method: Cow<'a, [u8]>,
     /// The host, if the source knows.
     pub host: Option<Cow<'a, [u8]>>,
     /// Path and query, or `*`.
     pub target: Cow<'a, [u8]>,
-    /// Further fields.
     pub fields: Vec<Field<'a>>,
-    /// When.
     pub time: Option<Stamp>,
     /// The URL was `https:`.
     pub is_tls: bool,
-    /// The answer's status.
     pub status: Option<u16>,
     /// Bytes of the answer's body; of the whole answer where the log counts those.
     pub bytes: Option<u64>,
-    /// What the answer came from.
     pub handling: Option<Handling>,
-    /// From the request's arrival to the end of its answer.
+    /// Time from the request's arrival to the end of its answer.
     pub duration: Option<Duration>,
-    /// How long backends worked for it; nothing for a hit.
+    /// Time that backends worked for it; nothing for a hit.
     pub backend_time: Option<Duration>,
     /// The classes that it or its parts needed a worker of, where the server has some.
     pub classes: Vec<ClassUse<'a>>,
@@ -192,17 +181,16 @@ pub struct Entry<'a> {
     pub assumed: u8,
 }
 
-/// What became of a request, or a part of one, in its class.
+/// The course of a request, or a part of one, in its class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassUse<'a> {
-    /// Name of the class.
     pub name: Cow<'a, [u8]>,
-    /// How long it waited for a worker and how long it held one; nothing if it was refused.
+    /// Times for which it waited for a worker and held one; nothing if it was refused.
     pub times: Option<(Duration, Duration)>,
 }
 
 impl<'a> ClassUse<'a> {
-    /// Of the records in which Lacquer tells it: `lacquer: class: NAME WAITED SERVICE`, `class NAME: full`.
+    /// Reads the records in which Lacquer tells it: `lacquer: class: NAME WAITED SERVICE`, `class NAME: full`.
     pub fn read(text: &'a [u8]) -> Option<ClassUse<'a>> {
         if let Some(rest) = text.strip_prefix(b"lacquer: class: ") {
             let mut words = rest.split(|b| *b == b' ');
@@ -218,12 +206,10 @@ impl<'a> ClassUse<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Notes a reading that the line doesn't prove.
     pub fn assume(&mut self, reading: Reading) {
         self.assumed |= 1 << reading as u8;
     }
 
-    /// The readings that were taken.
     pub fn readings(&self) -> impl Iterator<Item = Reading> + use<> {
         let assumed = self.assumed;
         Reading::ALL.into_iter().filter(move |reading| assumed & 1 << *reading as u8 != 0)

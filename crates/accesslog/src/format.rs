@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::entry::{Entry, Skip, Stamp, handling_from_text};
 use crate::ncsa;
 
-/// What a directive says of the request.
+/// The part of the request that a directive tells.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum What {
     Request,
@@ -27,13 +27,12 @@ enum What {
     Status,
     Bytes,
     Handling,
-    /// How long it took, in units of so many seconds.
+    /// Time that it took, in units of so many seconds.
     Took(Unit),
     FirstByte,
     Other,
 }
 
-/// What numbers of a directive count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {
     Seconds,
@@ -65,7 +64,6 @@ struct Piece {
     is_quoted: bool,
 }
 
-/// A format that was understood.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogFormat {
     before: Vec<u8>,

@@ -14,55 +14,50 @@ use toolkit::print;
 use crate::entry::{Entry, Skip};
 use crate::sources::{Item, Sources};
 
-/// How often signals and the time are looked at.
+/// Time between two looks at signals and the clock.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the line of progress changes.
+/// Time between two changes of the line of progress.
 const SHOW: Duration = Duration::from_millis(500);
 /// A reader that doesn't wait for its source ends within that time.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Notes that are kept; more would say nothing new.
 const MOST_NOTES: usize = 20;
 
-/// How long, and how it is shown.
+/// The settings of a run: sources, time and display.
 #[derive(Clone, Debug, Default)]
 pub struct Gathering {
-    /// What is read.
     pub sources: Sources,
-    /// Ends it after that time.
+    /// Time after which the run ends.
     pub duration: Option<Duration>,
     /// No progress, even on a terminal.
     pub is_quiet: bool,
 }
 
-/// What came of it.
 #[derive(Debug, Default)]
 pub struct Gathered<T> {
-    /// What the tool made of the entries.
+    /// The tool's own result, made of the entries.
     pub result: T,
-    /// How many there were.
     pub entries: u64,
     /// Lines and records that gave none, in the order of [`Skip::ALL`].
     pub skipped: [u64; Skip::ALL.len()],
     /// Things to know: files that can't be read, a log that was lost.
     pub notes: Vec<String>,
-    /// It was ended from outside.
+    /// A signal ended the run.
     pub is_interrupted: bool,
 }
 
-/// How far it is, for who looks on.
+/// The state of a run, for who looks on.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// Since it began.
     pub elapsed: Duration,
     /// Bytes read, as they lie on the disk.
     pub read: u64,
-    /// Of so many, where that can be known.
+    /// Number of bytes in all, where that can be known.
     pub bytes: Option<u64>,
     /// All sources have been read to their ends.
     pub is_over: bool,
 }
 
-/// The line of progress.
 struct ProgressLine {
     is_shown: bool,
     next: Duration,
@@ -105,7 +100,7 @@ impl Gathering {
         gathered
     }
 
-    /// As `run`, shown by `watch` in place of the line of progress: it is called again and again, also when all is read, until it says
+    /// Does what `run` does, shown by `watch` in place of the line of progress: it is called again and again, also when all is read, until it says
     /// false.
     ///
     /// # Errors
@@ -174,7 +169,7 @@ impl<T> Gathered<T> {
         }
     }
 
-    /// What was left out and what there is to know, a line each, for the end of a report or standard error.
+    /// The remarks on things left out and things to know, a line each, for the end of a report or standard error.
     pub fn remarks(&self) -> Vec<String> {
         let skipped = Skip::ALL.iter().zip(self.skipped).filter(|(_, n)| *n > 0);
         let skipped = skipped.map(|(skip, n)| format!("{n} {} left out", skip.text()));
@@ -183,7 +178,7 @@ impl<T> Gathered<T> {
     }
 }
 
-/// How far it is, in a line: of so many bytes, where that can be known.
+/// The line of progress: with the number of all bytes, where that can be known.
 pub fn progress(entries: u64, read: u64, bytes: Option<u64>, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64().max(1e-3);
     let mut line = format!("{entries} requests  {:.0}/s  {:.1} MB read", entries as f64 / seconds, read as f64 / 1e6);

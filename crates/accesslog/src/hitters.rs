@@ -10,7 +10,7 @@ use crate::distinct::Distinct;
 
 /// Keys are cut at so many bytes.
 pub const MAX_KEY_BYTES: usize = 240;
-/// What a key takes beside its bytes: its counter, its places in heap and index, what the allocator adds.
+/// Bytes that a key takes beside its own: its counter, its places in heap and index, what the allocator adds.
 const KEY_COSTS: usize = size_of::<Counter>() + 4 + 48 + 16;
 /// The least memory that makes sense.
 const MIN_BYTES: usize = 16 << 10;
@@ -19,25 +19,21 @@ const DISTINCT_BITS: usize = 1 << 16;
 /// Bits that estimate how many different elements a key has.
 const ELEMENT_BITS: usize = 1 << 10;
 
-/// What "most" is by.
+/// The number that "most" is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Measure {
-    /// Requests.
     #[default]
     Requests,
-    /// Bytes sent.
     Bytes,
     /// Requests that a backend was asked for.
     Misses,
-    /// What backends worked.
+    /// Time that backends worked.
     BackendTime,
 }
 
 impl Measure {
-    /// All of them.
     pub const ALL: [Measure; 4] = [Measure::Requests, Measure::Bytes, Measure::Misses, Measure::BackendTime];
 
-    /// Its name in options and JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Measure::Requests => "requests",
@@ -48,23 +44,21 @@ impl Measure {
     }
 }
 
-/// What is added up. Numbers may fade, so they have fractions; up to 2^53 they are exact.
+/// Numbers that are added up. They may fade, so they have fractions; up to 2^53 they are exact.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sums {
-    /// How many.
     pub requests: f64,
-    /// Bytes sent.
+    /// Bytes sent to clients.
     pub bytes: f64,
-    /// Of the requests, those from the cache.
+    /// Requests that the cache answered.
     pub hits: f64,
-    /// Of the requests, those that a backend was asked for.
+    /// Requests that a backend was asked for.
     pub misses: f64,
-    /// Seconds that backends worked.
     pub backend_seconds: f64,
 }
 
 impl Sums {
-    /// One of them.
+    /// The sum by this measure.
     pub fn of(&self, measure: Measure) -> f64 {
         match measure {
             Measure::Requests => self.requests,
@@ -74,7 +68,6 @@ impl Sums {
         }
     }
 
-    /// Adds others.
     pub fn add(&mut self, other: &Sums) {
         self.requests += other.requests;
         self.bytes += other.bytes;
@@ -83,7 +76,6 @@ impl Sums {
         self.backend_seconds += other.backend_seconds;
     }
 
-    /// Makes all smaller.
     pub fn fade(&mut self, factor: f64) {
         self.requests *= factor;
         self.bytes *= factor;
@@ -97,12 +89,11 @@ impl Sums {
 struct Counter {
     key: Box<[u8]>,
     hash: u64,
-    /// What was counted by the measure, and what may have been before.
+    /// The count by the measure, and what may have been before.
     weight: f64,
     error: f64,
     sums: Sums,
     elements: Option<Distinct>,
-    /// Where it is in the heap.
     place: u32,
 }
 
@@ -124,29 +115,27 @@ impl Hasher for AsItIs {
     }
 }
 
-/// A line of the answer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Hitter {
-    /// Who or what.
     pub key: Vec<u8>,
-    /// What was counted: no more than there was.
+    /// The counts: no more than there was.
     pub sums: Sums,
-    /// By the measure there may have been so much more.
+    /// The possible error by the measure: there may have been so much more.
     pub error: f64,
-    /// Different elements, about.
+    /// Number of different elements, about.
     pub elements: Option<f64>,
 }
 
-/// The first ones.
+/// The first lines of the answer.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ranking {
     /// Those with most first.
     pub rows: Vec<Hitter>,
-    /// So many of them, from the first on, are certainly the ones with most.
+    /// Number of rows, from the first on, that are certainly the ones with most.
     pub certain: usize,
 }
 
-/// See the module.
+/// The counters of keys; see the module.
 pub struct Hitters {
     measure: Measure,
     budget: usize,
@@ -186,12 +175,11 @@ impl Hitters {
         &self.total
     }
 
-    /// By what it is.
     pub fn measure(&self) -> Measure {
         self.measure
     }
 
-    /// How many different keys there were, and whether that is exact.
+    /// Number of different keys; the second is true if it is exact.
     pub fn distinct(&self) -> (f64, bool) {
         if self.floor == 0.0 { (self.counters.len() as f64, true) } else { (self.distinct.estimate(), false) }
     }
@@ -263,7 +251,6 @@ impl Hitters {
         self.total.fade(factor);
     }
 
-    /// Forgets all.
     pub fn clear(&mut self) {
         *self = Hitters::new(self.measure, self.budget + DISTINCT_BITS / 8, self.counts_elements);
     }

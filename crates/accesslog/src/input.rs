@@ -15,9 +15,7 @@ pub const MAX_LINE_BYTES: usize = 64 << 10;
 const BUFFER_BYTES: usize = 128 << 10;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// What is in an input.
 pub enum Input {
-    /// Lines.
     Lines(BufReader<Box<dyn Read>>),
     /// Records of a varnishlog, their head taken off.
     Records(Box<dyn Read>),
@@ -75,12 +73,11 @@ impl Read for CountingReader {
     }
 }
 
-/// What the next line is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Line {
-    /// It is in the buffer, without its end.
+    /// The line is in the buffer, without its end.
     Whole,
-    /// It was longer than the bound and is passed over.
+    /// The line was longer than the bound and is passed over.
     TooLong,
     /// There is none any more.
     End,

@@ -73,7 +73,7 @@ pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
     Ok(entry)
 }
 
-/// Why a line can be read in two ways ([`Skip::Ambiguous`]).
+/// The reason why a line can be read in two ways ([`Skip::Ambiguous`]).
 pub fn doubt(line: &[u8]) -> String {
     let mut words = [Word::Bare(b""); MAX_WORDS];
     let n = split(syslog::message(line), &mut words).unwrap_or(0);
@@ -81,8 +81,8 @@ pub fn doubt(line: &[u8]) -> String {
     columns::doubt(&words[..time_at].iter().map(|word| word.text()).collect::<Vec<_>>())
 }
 
-/// Where time and request stand. The time is the bracket right before the request: a host may be in brackets, too, and a user's
-/// name may have brackets or be empty quotes. HAProxy has words between the two.
+/// The places of time and request. The time is the bracket right before the request: a host may be in brackets, too,
+/// and a user's name may have brackets or be empty quotes. HAProxy has words between the two.
 fn places(words: &[Word<'_>]) -> Option<(usize, usize)> {
     let side_by_side = words.windows(2).position(|pair| pair[0].is_bracket() && pair[1].is_quoted());
     if let Some(at) = side_by_side {
@@ -165,7 +165,7 @@ fn split<'a>(line: &'a [u8], words: &mut [Word<'a>]) -> Result<usize, Skip> {
     Ok(n)
 }
 
-/// Whether what stands in brackets can be a time: an address, or the beginning of `[2001:db8::1]:80`, is a host.
+/// True if the text in brackets can be a time: an address, or the beginning of `[2001:db8::1]:80`, is a host.
 fn is_time(line: &[u8], at: usize, end: usize) -> bool {
     let is_whole = matches!(line.get(end), None | Some(b' ' | b'\t' | b'\r' | b'"'));
     is_whole && networks::address(&line[at + 1..end - 1]).is_none()
@@ -176,8 +176,8 @@ fn bare(line: &[u8], at: usize) -> (Word<'_>, usize) {
     (Word::Bare(&line[at..end]), end)
 }
 
-/// Where a quoted word ends. Squid writes a request's and a header's own quotes as they are: the closing one is followed by a
-/// blank, and that of a request by no protocol.
+/// The offset of a quoted word's end. Squid writes a request's and a header's own quotes as they are: the closing one
+/// is followed by a blank, and that of a request by no protocol.
 fn end_of_quoted(text: &[u8]) -> Option<usize> {
     let first = closing_quote(text)?;
     let is_last = |at: &usize| matches!(text.get(at + 1), None | Some(b' ' | b'\t' | b'\r'));
@@ -192,7 +192,7 @@ fn end_of_quoted(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the quote is that no backslash stands before.
+/// The offset of the quote that no backslash stands before.
 pub fn closing_quote(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -351,7 +351,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What is taken from a line, in one line.
+    /// The parts that are taken from a line, as one line.
     pub fn shown(line: &[u8]) -> String {
         let s = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
         match parse(line) {
@@ -461,7 +461,7 @@ mod tests {
             }
         }
 
-        /// What a log's writer escaped is what was there before.
+        /// Escapes of a log's writer are undone to what was there before.
         #[test]
         fn escapes_are_undone(text in proptest::collection::vec(any::<u8>(), 0..60)) {
             let escaped: Vec<u8> = text.iter().flat_map(|&b| match b {

@@ -10,11 +10,12 @@ use toolkit::args::{Arg, Args};
 use crate::format::LogFormat;
 use crate::gather::Gathering;
 
-/// How long a running log may be followed.
+/// Times for which a running log may be followed.
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(1_000_000_000);
 
 impl Gathering {
-    /// Takes an argument in if it is one of these: a file's name, `-n`, `--live`, `--log-format`, `-d`, `-q`; whether it was.
+    /// Takes an argument in if it is one of these: a file's name, `-n`, `--live`, `--log-format`, `-d`, `-q`; true if
+    /// it was.
     ///
     /// # Errors
     /// It was, and its value is missing or wrong.
@@ -31,7 +32,7 @@ impl Gathering {
         Ok(true)
     }
 
-    /// Whether it was told what to read, once.
+    /// Checks that it was told once what to read.
     ///
     /// # Errors
     /// It wasn't, or twice.
@@ -48,7 +49,7 @@ impl Gathering {
 mod tests {
     use super::*;
 
-    /// What is made of a line; the first option that is somebody else's is its end.
+    /// The settings that a line of options gives; the first option that is somebody else's is its end.
     fn told(line: &str) -> Result<Gathering, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let (mut gathering, mut args) = (Gathering::default(), Args::new(&words));

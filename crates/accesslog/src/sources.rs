@@ -14,24 +14,21 @@ use crate::input::{self, Input, Line};
 use crate::vsl::{self, Extent, Found};
 use crate::{ncsa, urls};
 
-/// What is read.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// Files; `-` is standard input. Each may be packed with gzip.
     pub files: Vec<String>,
     /// Instead of them: a running varnishd's workdir.
     pub live: Option<PathBuf>,
-    /// How lines look; `None`: they tell their format themselves.
+    /// The format of lines; `None`: they tell their format themselves.
     pub format: Option<LogFormat>,
-    /// Of a varnishlog: an entry comes when all that the request caused has ended, and says how it was answered after restarts and how
+    /// With a varnishlog, an entry comes when all that the request caused has ended, and says how it was answered after restarts and how
     /// long its backends worked. Otherwise it says what the client's first transaction does.
     pub with_caused: bool,
 }
 
-/// What comes of a source.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// A request.
     Entry(Entry<'a>),
     /// A line or record that gives none.
     Skipped(Skip),
@@ -48,7 +45,7 @@ struct Told {
     is_ambiguous: bool,
 }
 
-/// Who takes what comes; false when it has had enough.
+/// The taker of what comes; false when it has had enough.
 type Take<'a> = dyn FnMut(Item<'_>) -> bool + 'a;
 
 impl Sources {

@@ -26,7 +26,7 @@ pub fn message(line: &[u8]) -> &[u8] {
     found.unwrap_or(line)
 }
 
-/// `<134>`
+/// The priority, `<134>`, at the beginning.
 fn priority(line: &[u8]) -> (&[u8], bool) {
     let end = line.iter().take(5).position(|&b| b == b'>');
     match end {

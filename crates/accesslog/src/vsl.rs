@@ -17,12 +17,11 @@ use crate::entry::{ClassUse, Entry, Skip, Stamp};
 /// The word of ReqAcct that counts the answer's body.
 const BODY_SENT: usize = 4;
 
-/// How long a follower sleeps when the log has nothing new.
+/// Time that a follower sleeps when the log has nothing new.
 const IDLE: Duration = Duration::from_millis(5);
-/// Between two looks for a log that is gone.
+/// Time between two looks for a log that is gone.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Which transactions make an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Extent {
     /// The client's alone, as soon as it has ended.
@@ -57,7 +56,7 @@ pub fn requests(grouper: &mut Grouper, take: &mut dyn FnMut(Result<Entry<'_>, Sk
     true
 }
 
-/// What the transactions say of a client's request: what it asked by its first one, how it was answered by the last that it was
+/// The entry for a client's request, by its transactions: what it asked by its first one, how it was answered by the last that it was
 /// restarted as, what backends did by those that are there. None: no client asked for this (ESI, fetches alone).
 ///
 /// # Errors
@@ -86,7 +85,7 @@ pub fn of_group<'a>(group: &[Txn<'a>]) -> Option<Result<Entry<'a>, Skip>> {
     Some(Ok(entry))
 }
 
-/// What one transaction of a request says, whoever asked for it and whether it was restarted; None: it is no request's.
+/// The entry for one transaction of a request, whoever asked for it and whether it was restarted; None: it is no request's.
 ///
 /// # Errors
 /// Why it is none.
@@ -99,7 +98,7 @@ pub fn of_transaction<'a>(txn: &Txn<'a>) -> Option<Result<Entry<'a>, Skip>> {
     })
 }
 
-/// How a request was answered, by its transaction.
+/// Sets how a request was answered, by its transaction.
 fn answer(entry: &mut Entry<'_>, txn: &Txn<'_>) {
     for rec in record::records(txn.records) {
         let text = rec.text();
@@ -123,7 +122,7 @@ fn answer(entry: &mut Entry<'_>, txn: &Txn<'_>) {
     }
 }
 
-/// From the first timestamp of a transaction to the last one of another, or the same.
+/// Time from the first timestamp of a transaction to the last one of another, or the same.
 fn seconds_between(first: &Txn<'_>, last: &Txn<'_>) -> Option<Duration> {
     let stamps = |txn: &Txn<'_>| {
         let stamps = record::records(txn.records).filter(|rec| rec.tag == Tag::Timestamp);
@@ -135,7 +134,7 @@ fn seconds_between(first: &Txn<'_>, last: &Txn<'_>) -> Option<Duration> {
     u64::try_from(ns).ok().map(Duration::from_nanos)
 }
 
-/// What a client's request was, as it came in.
+/// The entry of a client's request, as it came in.
 fn request<'a>(txn: &Txn<'a>) -> Result<Entry<'a>, Skip> {
     let mut entry = Entry::default();
     let (mut url, mut is_clients) = (None, true);
@@ -239,7 +238,7 @@ fn next_record(from: &mut dyn Read, buffer: &mut Vec<u8>) -> io::Result<bool> {
     if buffer.len() < whole { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(true) }
 }
 
-/// What a follower finds: an entry, nothing new, or that the log was lost.
+/// A follower's find: an entry, nothing new, or that the log was lost.
 pub enum Found<'a> {
     Entry(Result<Entry<'a>, Skip>),
     Nothing,
@@ -280,7 +279,7 @@ pub fn follow(workdir: &Path, extent: Extent, take: &mut Take<'_>) -> Result<(),
     Ok(())
 }
 
-/// Until the ring is lost (how), or `take` has had enough (None).
+/// Follows a ring until it is lost (how), or `take` has had enough (None).
 fn follow_ring(ring: &mut Ring, extent: Extent, take: &mut Take<'_>) -> Option<&'static str> {
     let mut grouper = grouper(extent);
     loop {

@@ -14,18 +14,17 @@ use crate::schedule::Validity;
 /// The longest chain that is looked at.
 pub const LONGEST: usize = 256 * 1024;
 
-/// What is to be known of a certificate.
+/// The facts that are to be known of a certificate.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Its life.
     pub validity: Validity,
     /// Host names that it is for, lower case.
     pub names: Vec<String>,
-    /// Who signed it, in words.
+    /// The signer's name, in words.
     pub issuer: String,
-    /// Its public key (SubjectPublicKeyInfo in DER).
+    /// The public key (SubjectPublicKeyInfo in DER).
     pub public_key: Vec<u8>,
-    /// How the CA calls it when it suggests a time for its renewal; none where the certificate doesn't tell.
+    /// The CA's name for it when it suggests a time for its renewal; none where the certificate doesn't tell.
     pub id: Option<CertificateIdentifier<'static>>,
 }
 
@@ -57,12 +56,10 @@ impl Facts {
         })
     }
 
-    /// Whether it is for that host.
     pub fn is_for(&self, name: &Name) -> bool {
         self.names.iter().any(|own| own == name.as_str())
     }
 
-    /// Whether it is valid at that time.
     pub fn is_valid_at(&self, now: SystemTime) -> bool {
         self.validity.from <= now && now < self.validity.until
     }

@@ -20,17 +20,17 @@ use webclient::{Answer, ClearText, Target, connect, in_words, talk};
 
 use crate::certificate::printable;
 
-/// For one request, connecting included.
+/// Time for one request, connecting included.
 const REQUEST_TIME: Duration = Duration::from_secs(60);
 /// Sessions with the CA that are remembered.
 const SESSIONS: usize = 8;
 
 thread_local! {
-    /// What the last answer that was an error said of when to come again.
+    /// The last answer that was an error, as far as it says when to come again.
     static RETRY_AFTER: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
-/// How long the last answer on this thread that was an error asks to wait.
+/// Time that the last answer on this thread that was an error asks to wait.
 pub fn take_retry_after() -> Option<Duration> {
     RETRY_AFTER.take()
 }
@@ -47,15 +47,14 @@ impl fmt::Display for Trouble {
 
 impl StdError for Trouble {}
 
-/// Where a URL leads. In clear only to this machine: what a CA says must be its own word.
+/// The host and port that a URL leads to. In clear only to this machine: what a CA says must be its own word.
 ///
 /// # Errors
-/// Why nobody can be asked there.
+/// The reason why nobody can be asked there.
 pub fn target(url: &str) -> Result<Target, String> {
     Target::parse(url, ClearText::Loopback)
 }
 
-/// The client.
 pub struct Client {
     tls: Arc<tls::Client>,
 }

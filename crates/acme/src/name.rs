@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 /// Longest name (RFC 1035 2.3.4).
 const LONGEST: usize = 253;
-/// Longest label.
 const LONGEST_LABEL: usize = 63;
 
 /// A checked host name.
@@ -40,7 +39,6 @@ impl Name {
         Ok(Name(name))
     }
 
-    /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

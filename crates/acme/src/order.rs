@@ -14,13 +14,13 @@ use crate::http::{Trouble, take_retry_after};
 use crate::name::Name;
 use crate::talk::{Challenge, Kind};
 
-/// How long the CA may take to look at a challenge, and to sign.
+/// Time that the CA may take to look at a challenge, and to sign.
 const PATIENCE: RetryPolicy =
     RetryPolicy::new().initial_delay(Duration::from_millis(250)).backoff(1.5).timeout(Duration::from_secs(120));
-/// How far ahead a CA's clock may be.
+/// Time by which a CA's clock may be ahead.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
 
-/// What has to change before another attempt.
+/// The thing that has to change before another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Something of this name.
@@ -31,24 +31,19 @@ pub enum Fault {
     Account,
 }
 
-/// Why there is no certificate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// In words.
     pub text: String,
-    /// Where it lies.
     pub fault: Fault,
-    /// How long the CA asks to wait.
+    /// Time that the CA asks to wait.
     pub retry_after: Option<Duration>,
 }
 
 impl Failure {
-    /// Of this name's.
     pub fn of_name(text: impl Into<String>) -> Failure {
         Failure { text: printable(&text.into()), fault: Fault::Name, retry_after: None }
     }
 
-    /// Of the CA's.
     pub fn of_ca(text: impl Into<String>) -> Failure {
         Failure { fault: Fault::Ca, ..Failure::of_name(text) }
     }
@@ -91,26 +86,23 @@ fn problem_text(problem: &Problem) -> String {
     text
 }
 
-/// Who has the worker answer.
+/// The part that has the worker answer challenges.
 pub trait Desk {
     /// Returns once the worker answers this.
     ///
     /// # Errors
     /// It doesn't.
     fn show(&self, challenge: &Challenge) -> Result<(), String>;
-    /// It need no longer.
+    /// Says that the worker need no longer answer it.
     fn hide(&self, challenge: &Challenge);
 }
 
-/// What an order is for.
+/// The certificate that an order is for.
 pub struct Wish<'a> {
-    /// The name.
     pub name: &'a Name,
-    /// How it is proven.
     pub kind: Kind,
     /// The certificate whose place it takes.
     pub replaces: Option<CertificateIdentifier<'static>>,
-    /// The profile.
     pub profile: Option<&'a str>,
 }
 
@@ -201,7 +193,7 @@ async fn prove(order: &mut Order, wish: &Wish<'_>, shown: &mut Shown<'_>) -> Res
     Ok(())
 }
 
-/// What the CA found wrong with the proof.
+/// The CA's own reason for refusing the proof.
 async fn reason(order: &mut Order) -> Option<Failure> {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
@@ -222,7 +214,7 @@ fn request(name: &Name, key: &KeyPair) -> Result<Vec<u8>, Failure> {
     Ok(params.serialize_request(key).map_err(told)?.der().to_vec())
 }
 
-/// Whether what came is what was asked for, and of use.
+/// Checks that the chain is what was asked for, and of use.
 fn check(chain: &str, name: &Name, key: &KeyPair, now: SystemTime) -> Result<(), String> {
     let facts = Facts::of(chain)?;
     if !facts.is_for(name) {

@@ -27,27 +27,25 @@ pub const SOCKET: &str = "LACQUER_ACME_FD";
 const THREADS: usize = 4;
 /// The longest sleep: the clock on the wall may be set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
-/// How long the manager may take over a question.
+/// Time that the manager may take over a question.
 const MANAGER_TIME: Duration = Duration::from_secs(120);
-/// Between questions about the time of a renewal, whatever the CA says.
+/// Time between questions about the time of a renewal, whatever the CA says.
 const WINDOW_PACE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(24 * 3600));
 /// The same, after a failure.
 const WINDOW_AGAIN: Duration = Duration::from_secs(6 * 3600);
 
-/// A name and what there is.
 struct Entry {
     name: Name,
     validity: Option<Validity>,
     id: Option<CertificateIdentifier<'static>>,
     window: Option<Window>,
-    /// When the CA is asked for the window.
+    /// The time at which the CA is asked for the window.
     ask_at: Option<SystemTime>,
     draw: f64,
     standing: Standing,
     is_at_work: bool,
 }
 
-/// What is to be done for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     Order,
@@ -86,7 +84,7 @@ impl Entry {
         self.standing.renew_at = at.map(seconds);
     }
 
-    /// What is due next, and when.
+    /// The next task, and when it is due.
     fn due(&self, now: SystemTime) -> (SystemTime, Task) {
         // A clock that was set back mustn't put it off for ever.
         let latest = now + LONGEST_ASKED.mul_f64(1.25);
@@ -115,7 +113,6 @@ impl Entry {
     }
 }
 
-/// What the threads share.
 #[derive(Default)]
 struct Work {
     entries: Vec<Entry>,
@@ -132,10 +129,9 @@ struct Office {
     desk: SocketDesk,
 }
 
-/// The account.
 #[derive(Default)]
 struct Login {
-    /// As the manager keeps it.
+    /// The account as the manager keeps it.
     kept: Option<String>,
     open: Option<Account>,
 }

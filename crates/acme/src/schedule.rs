@@ -8,12 +8,9 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 /// The longest wait that a CA may ask for.
 pub const LONGEST_ASKED: Duration = Duration::from_secs(24 * 3600);
 
-/// From when to when a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// Its notBefore.
     pub from: SystemTime,
-    /// Its notAfter.
     pub until: SystemTime,
 }
 
@@ -26,15 +23,13 @@ impl Validity {
 /// A window that the CA suggests for the renewal (RFC 9773 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Its beginning.
     pub from: SystemTime,
-    /// Its end.
     pub until: SystemTime,
 }
 
-/// When to renew. `draw` is drawn once for a certificate, from 0 to 1, so that the many of one CA don't come at once.
-/// Without a window: at two thirds of its life, or up to a thirtieth of it earlier. A window that would leave less than a tenth is
-/// cut there.
+/// The time of the renewal. `draw` is drawn once for a certificate, from 0 to 1, so that the many of one CA don't come
+/// at once. Without a window: at two thirds of its life, or up to a thirtieth of it earlier. A window that would leave
+/// less than a tenth is cut there.
 pub fn renewal(validity: Validity, window: Option<Window>, draw: f64) -> SystemTime {
     let life = validity.lifetime();
     let latest = validity.from + life.mul_f64(0.9);
@@ -47,8 +42,8 @@ pub fn renewal(validity: Validity, window: Option<Window>, draw: f64) -> SystemT
     }
 }
 
-/// How long to wait after the `failures`th failure in a row: four times longer each time, drawn from three quarters to five quarters of
-/// that; at least as long as the CA asks.
+/// Time to wait after the `failures`th failure in a row: four times longer each time, drawn from three quarters to five
+/// quarters of that; at least as long as the CA asks.
 pub fn pause(first: Duration, failures: u32, asked: Option<Duration>, draw: f64) -> Duration {
     let grown = first.saturating_mul(4u32.saturating_pow(failures.saturating_sub(1))).min(LONGEST_PAUSE);
     let drawn = grown.mul_f64(0.75 + draw / 2.0);

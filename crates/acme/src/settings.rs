@@ -7,20 +7,16 @@ use std::time::Duration;
 use crate::name::Name;
 use crate::talk::Kind;
 
-/// Let's Encrypt.
 pub const DEFAULT_DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
-/// Where certificates and the account are kept.
+/// The directory for certificates and the account.
 pub const DEFAULT_STATE: &str = "/var/lib/lacquer/acme";
-/// How long to wait after a first failure.
 pub const DEFAULT_RETRY: Duration = Duration::from_secs(60);
 
-/// Which challenges may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Allowed {
     /// Whatever the listeners can answer.
     #[default]
     Any,
-    /// This one.
     Only(Kind),
 }
 
@@ -29,9 +25,8 @@ pub enum Allowed {
 pub struct Settings {
     /// Each gets a certificate of its own, so that one that fails harms no other.
     pub names: Vec<Name>,
-    /// Where the CA writes to.
+    /// The address that the CA writes to.
     pub mail: Option<String>,
-    /// The CA's directory.
     pub directory: String,
     /// CAs that are trusted for the way to it; none: the system's.
     pub ca_file: Option<PathBuf>,
@@ -41,11 +36,8 @@ pub struct Settings {
     pub eab_kid: Option<String>,
     /// A file with that key, in base64url.
     pub eab_key_file: Option<PathBuf>,
-    /// Which of the CA's profiles.
     pub profile: Option<String>,
-    /// Which challenges.
     pub challenge: Allowed,
-    /// See [`DEFAULT_RETRY`].
     pub retry: Duration,
     /// Names that get a certificate once a client asks for one.
     pub on_demand: OnDemand,
@@ -55,9 +47,9 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct OnDemand {
     names: std::collections::BTreeSet<String>,
-    /// With the dot.
+    /// Ends of names, with the dot.
     ends: Vec<String>,
-    /// Whether VCL is asked about all others.
+    /// True if VCL is asked about all others.
     asks_vcl: bool,
 }
 
@@ -84,17 +76,15 @@ impl OnDemand {
         Ok(())
     }
 
-    /// Whether a certificate may be asked for.
     pub fn allows(&self, name: &Name) -> bool {
         self.names.contains(name.as_str()) || self.ends.iter().any(|end| name.as_str().ends_with(end.as_str()))
     }
 
-    /// Whether VCL may allow what the list doesn't.
+    /// True if VCL may allow what the list doesn't.
     pub fn asks_vcl(&self) -> bool {
         self.asks_vcl
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && self.ends.is_empty() && !self.asks_vcl
     }
@@ -173,10 +163,10 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether it is whole.
+    /// Checks that nothing is missing.
     ///
     /// # Errors
-    /// What is missing.
+    /// The setting that is missing.
     pub fn check(&self) -> Result<(), String> {
         if self.names.is_empty() && self.on_demand.is_empty() {
             return Err("no name to get a certificate for".to_owned());
@@ -187,7 +177,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Where what belongs to this CA is kept: a directory of the state's, so that a change of the CA begins anew.
+    /// The directory for all that belongs to this CA: one of the state's, so that a change of the CA begins anew.
     pub fn place(&self) -> PathBuf {
         let (_, rest) = self.directory.split_once("://").unwrap_or(("", &self.directory));
         let slug: String = rest.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();

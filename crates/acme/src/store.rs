@@ -16,7 +16,6 @@ const LONGEST: u64 = 2 * certificate::LONGEST as u64;
 const ACCOUNT: &str = "account.json";
 const LOCK: &str = "lock";
 
-/// An opened directory.
 #[derive(Debug)]
 pub struct Store {
     place: PathBuf,
@@ -48,7 +47,6 @@ impl Store {
         }
     }
 
-    /// Where it is.
     pub fn place(&self) -> &Path {
         &self.place
     }
@@ -64,7 +62,7 @@ impl Store {
     /// Keeps them.
     ///
     /// # Errors
-    /// As for any file.
+    /// The same as for any file.
     pub fn put_account(&self, credentials: &str) -> io::Result<()> {
         self.write(ACCOUNT, credentials.as_bytes())
     }
@@ -87,12 +85,12 @@ impl Store {
     /// Keeps them.
     ///
     /// # Errors
-    /// As for any file.
+    /// The same as for any file.
     pub fn put_certificate(&self, name: &Name, pem: &str) -> io::Result<()> {
         self.write(&format!("{name}.pem"), pem.as_bytes())
     }
 
-    /// How a name stands. One that can't be read is none: it only delays.
+    /// The standing of a name. One that can't be read is none: it only delays.
     pub fn standing(&self, name: &Name) -> Standing {
         let text = self.read(&format!("{name}.state")).ok().flatten().unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
@@ -101,7 +99,7 @@ impl Store {
     /// Keeps it.
     ///
     /// # Errors
-    /// As for any file.
+    /// The same as for any file.
     pub fn put_standing(&self, name: &Name, standing: &Standing) -> io::Result<()> {
         self.write(&format!("{name}.state"), &serde_json::to_vec(standing)?)
     }

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::Name;
 
-/// The longest line.
+/// Bytes of the longest line.
 pub const LONGEST: usize = 64 << 20;
 
-/// How a CA convinces itself that a name is ours.
+/// The proof by which a CA convinces itself that a name is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// A request on port 80 (RFC 8555 8.3).
@@ -25,7 +25,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As the RFCs call it.
+    /// The RFCs' word for it.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Http01 => "http-01",
@@ -34,21 +34,20 @@ impl Kind {
     }
 }
 
-/// What the worker has to show to the CA. Not a secret: anybody may ask for it.
+/// An answer that the worker has to show to the CA. Not a secret: anybody may ask for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Challenge {
-    /// How it is asked for.
     pub kind: Kind,
-    /// Whose it is.
     pub name: Name,
-    /// The CA's part.
+    /// The CA's part of it.
     pub token: String,
     /// Token and thumbprint of the account's key.
     pub answer: String,
 }
 
 impl Challenge {
-    /// Whether its texts are of the characters that RFC 8555 8.1 allows, and of a sane length: they go into a command line.
+    /// True if its texts are of the characters that RFC 8555 8.1 allows, and of a sane length: they go into a command
+    /// line.
     pub fn is_sane(&self) -> bool {
         let is_text = |text: &str, more: &[u8]| {
             (1..=512).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_alphanumeric() || more.contains(&c))
@@ -66,29 +65,25 @@ pub struct Standing {
     pub tried_at: Option<f64>,
     /// No attempt before then.
     pub next_at: Option<f64>,
-    /// When the certificate that there is will be renewed.
+    /// The time at which the certificate that there is will be renewed.
     pub renew_at: Option<f64>,
-    /// What went wrong last; none after a success.
+    /// The last error; none after a success.
     pub error: Option<String>,
 }
 
 /// A name to keep a certificate for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Managed {
-    /// The name.
     pub name: Name,
     /// The chain that there is, without the key.
     pub chain: Option<String>,
-    /// What became of it so far.
     pub standing: Standing,
 }
 
 /// Binding of the account to one that is there already (RFC 8555 7.3.4).
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Binding {
-    /// Its key's name.
     pub kid: String,
-    /// The key itself.
     pub key: Vec<u8>,
 }
 
@@ -101,36 +96,30 @@ impl std::fmt::Debug for Binding {
 /// All that the process needs to begin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Begin {
-    /// The CA's directory.
     pub directory: String,
     /// Certificates that are trusted for the way to it, in PEM; none: the system's.
     pub trusted: Option<String>,
-    /// Where the CA writes to.
+    /// The address that the CA writes to.
     pub mail: Option<String>,
-    /// See [`Binding`].
     pub binding: Option<Binding>,
-    /// Which of the CA's profiles is asked for.
+    /// The name of the CA's profile that is asked for.
     pub profile: Option<String>,
     /// Challenges that can be answered, the better one first.
     pub kinds: Vec<Kind>,
-    /// How long to wait after a first failure.
+    /// Time to wait after a first failure.
     pub retry: Duration,
     /// The account, as an earlier [`Report::Account`] gave it.
     pub account: Option<String>,
-    /// The names.
     pub names: Vec<Managed>,
 }
 
-/// From the manager.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// First.
     Begin(Box<Begin>),
-    /// What was asked for under that number is done, or couldn't be.
+    /// The thing asked for under that number is done, or couldn't be.
     Done {
-        /// Of the question.
         number: u64,
-        /// Why not.
+        /// The reason why not.
         error: Option<String>,
     },
     /// Renew this one now.
@@ -139,25 +128,22 @@ pub enum Command {
     Add(Box<Managed>),
 }
 
-/// From the process.
 #[derive(Clone, Serialize, Deserialize)]
 pub enum Report {
     /// Keep the account's credentials; a secret.
     Account(String),
     /// Have the worker answer this; [`Command::Done`] is expected.
     Challenge(u64, Challenge),
-    /// No longer.
+    /// The challenge needs no answer any longer.
     Over(Challenge),
     /// Store and use this one; [`Command::Done`] is expected.
     Issued {
-        /// Of the question.
         number: u64,
-        /// Whose.
         name: Name,
         /// Key and chain in PEM; a secret.
         pem: String,
     },
-    /// How a name stands now.
+    /// The standing of a name now.
     Standing(Name, Standing),
     /// The CA can't be reached or doesn't work, or (`None`) does again.
     Ca(Option<String>),
@@ -221,7 +207,7 @@ impl Lines {
     }
 }
 
-/// Seconds since 1970.
+/// The seconds since 1970.
 pub fn seconds(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -13,10 +13,9 @@ use toolkit::print;
 
 use crate::is_good;
 
-/// An authenticated connection.
+/// A connection that is authenticated.
 #[derive(Debug)]
 pub struct Connection {
-    /// The socket.
     pub stream: TcpStream,
     decoder: ReplyDecoder,
 }
@@ -93,7 +92,6 @@ impl Connection {
         if is_good(greeting.status) { Ok(connection) } else { Err(greeting.text().into_owned()) }
     }
 
-    /// Writes bytes.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream
             .write_all(bytes)

@@ -11,7 +11,7 @@ use cli::Status;
 
 pub use connection::Connection;
 
-/// Where a manager listens, and the file of its secret, as it tells in shared memory.
+/// The address on which a manager listens, and the file of its secret, as it tells in shared memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Door {
     /// Any of them will do.
@@ -21,7 +21,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// That of the manager in `workdir`; None: it has none, or there is no manager.
+    /// The door of the manager in `workdir`; None: it has none, or there is no manager.
     pub fn of(workdir: &Path) -> Option<Door> {
         let addresses = shm::reader::manager_arg(workdir, "-T")?;
         let secret = shm::reader::manager_arg(workdir, "-S");
@@ -29,7 +29,7 @@ impl Door {
     }
 }
 
-/// Whether a command did what it was asked for.
+/// True if a command did what it was asked for.
 pub fn is_good(status: Status) -> bool {
     matches!(status, Status::Ok | Status::Truncated)
 }

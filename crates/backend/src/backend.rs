@@ -31,7 +31,6 @@ pub struct Backend {
     me: Weak<Backend>,
     base: DirectorBase,
     spec: Arc<BackendSpec>,
-    /// Who answers in the place of a server.
     service: Option<ServiceRef>,
     hosthdr: Arc<str>,
     env: Env,
@@ -45,10 +44,8 @@ pub struct Backend {
     pub(crate) probe: Option<Probe>,
 }
 
-/// What a fetch wants of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOpts<'a> {
-    /// `bereq.connect_timeout`; zero = the backend's or the parameter.
     pub connect_timeout: Duration,
     /// Not from the pool: the second try after a stale connection.
     pub new_connection: bool,
@@ -62,19 +59,16 @@ pub struct ConnectOpts<'a> {
     pub authority: Option<&'a str>,
 }
 
-/// How long a fetch waits; zero = no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For the response's first byte.
     pub first_byte: Duration,
-    /// Between two reads.
     pub between_bytes: Duration,
 }
 
 /// A place among `.max_connections`.
 type Slot = OwnedSemaphorePermit;
 
-/// How long the first bytes of a new connection (preamble, PROXY header) may take: they fit any send buffer.
+/// Longest time for the first bytes of a new connection (preamble, PROXY header): they fit any send buffer.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The first that isn't zero.
@@ -134,12 +128,10 @@ impl Backend {
         })
     }
 
-    /// What VCL said.
     pub fn spec(&self) -> &BackendSpec {
         &self.spec
     }
 
-    /// What it wants in each request.
     pub fn signer(&self) -> Option<&RequestSignerRef> {
         self.spec.signer.as_ref()
     }
@@ -154,7 +146,6 @@ impl Backend {
         &self.counters
     }
 
-    /// Who answers in the place of a server.
     pub(crate) fn service(&self) -> Option<&ServiceRef> {
         self.service.as_ref()
     }
@@ -290,7 +281,7 @@ impl Backend {
         }
     }
 
-    /// Why its last fetch failed, if it hasn't sent a response since, and how many seconds ago that was.
+    /// The failure of its last fetch, if it hasn't sent a response since, and how many seconds ago that was.
     pub fn last_fault(&self) -> Option<(String, f64)> {
         let (at, text) = self.trouble.last()?;
         Some((text, self.env.clock.mono().since(at)))
@@ -459,12 +450,11 @@ impl Backend {
         }
     }
 
-    /// The name that is looked up, for messages.
     fn host(&self) -> String {
         self.pool.name.as_ref().map_or_else(String::new, |name| name.host().to_owned())
     }
 
-    /// Where to connect to, in this order.
+    /// The addresses to connect to, in this order.
     fn targets(&self, params: &Params) -> Vec<Target> {
         match &self.pool.name {
             Some(name) => {

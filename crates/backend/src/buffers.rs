@@ -13,7 +13,6 @@ thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = RefCell::default();
 }
 
-/// Gives up what this thread keeps.
 pub fn trim() {
     drop(POOL.take());
 }

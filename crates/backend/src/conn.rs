@@ -22,17 +22,15 @@ pub struct Conn {
     _slot: Option<OwnedSemaphorePermit>,
 }
 
-/// What is spoken.
 #[allow(clippy::large_enum_variant, reason = "nearly all are the large one, which is worth no allocation each")]
 enum Protocol {
     Http1(Http1),
     /// A stream of a connection that others have streams of, too.
     Http2(Http2),
-    /// A service's.
+    /// An exchange with a service.
     Other(Box<dyn Exchange>),
 }
 
-/// What is known of the connection.
 enum Label {
     Own(Box<PeerLabel>),
     Shared(Arc<PeerLabel>),
@@ -82,7 +80,6 @@ impl Conn {
         Self { exchange, label: Label::Own(label), is_reused, user: User::new(backend), _slot: slot }
     }
 
-    /// A stream of a connection over which HTTP/2 is spoken.
     pub(crate) fn http2(
         exchange: Http2,
         backend: Arc<Backend>,
@@ -93,7 +90,6 @@ impl Conn {
         Self { exchange: Protocol::Http2(exchange), label, is_reused, user: User::new(backend), _slot: slot }
     }
 
-    /// An exchange without a connection.
     pub(crate) fn other(
         exchange: Box<dyn Exchange>,
         backend: Arc<Backend>,
@@ -103,7 +99,6 @@ impl Conn {
         Self { exchange, label, is_reused: false, user: User::new(backend), _slot: slot }
     }
 
-    /// Whose connection it is.
     pub fn backend(&self) -> &Arc<Backend> {
         &self.user.0
     }
@@ -113,13 +108,12 @@ impl Conn {
         self.label.here()
     }
 
-    /// Whether it comes from the pool: when it fails before the first byte of a response, and the request can be sent
-    /// again, the caller tries once more with `ConnectOpts::fresh` and counts `MAIN.backend_retry`.
+    /// True for a connection from the pool: when it fails before the first byte of a response, and the request can be
+    /// sent again, the caller tries once more with `ConnectOpts::fresh` and counts `MAIN.backend_retry`.
     pub fn is_reused(&self) -> bool {
         self.is_reused
     }
 
-    /// What a TLS handshake with the origin agreed on.
     pub fn tls(&self) -> Option<&tls::Info> {
         self.label.tls()
     }

@@ -18,22 +18,20 @@ const MAX_DEPTH: u32 = 64;
 /// Directors asked for one choice; more is a loop with branches.
 const MAX_CALLS: u32 = 10_000;
 
-/// What a director may look at while it chooses. The engine implements it.
+/// Facts about the transaction that a director may look at while it chooses. The engine implements it.
 pub trait ResolveCtx {
     /// Wall-clock time of the transaction.
     fn now(&self) -> Real;
-    /// What a module keeps with the task whose VCL runs (in `vcl_pipe` the client's request), by its type and a key.
+    /// Value that a module keeps with the task whose VCL runs (in `vcl_pipe` the client's request), by its type and a
+    /// key.
     fn task_value(&self, id: TypeId, key: usize) -> Option<&dyn Any> {
         let _ = (id, key);
         None
     }
-    /// Whether this is a fetch (bereq is there) and not a client's request.
     fn is_bereq(&self) -> bool;
-    /// URL of bereq, on the client side of req.
     fn url(&self) -> &[u8];
     /// First field of that name in bereq (client side: req).
     fn header(&self, name: &str) -> Option<&[u8]>;
-    /// The hash of vcl_hash; zeros before it ran.
     fn digest(&self) -> &[u8; 32];
     /// `client.identity`, else the client's address as text.
     fn client_identity(&self) -> &[u8];
@@ -54,9 +52,7 @@ pub trait ResolveCtx {
 /// Health and when it last changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Health {
-    /// Whether it may be used.
     pub ok: bool,
-    /// When that changed.
     pub changed: Real,
 }
 
@@ -67,7 +63,6 @@ pub struct Summary {
     pub good: u32,
     /// Probes that count, or members.
     pub of: u32,
-    /// Health without the administrator's verdict.
     pub healthy: bool,
 }
 
@@ -76,18 +71,17 @@ impl Summary {
     pub const UNWATCHED: Summary = Summary { good: 0, of: 0, healthy: true };
 }
 
-/// What happens to the VCL a director belongs to.
+/// Events of the VCL that a director belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It may get requests from now on: counters are shown, probes run.
+    /// The VCL may get requests from now on: counters are shown, probes run.
     Warm,
-    /// It gets none: counters are hidden, probes stop.
+    /// The VCL gets none: counters are hidden, probes stop.
     Cold,
-    /// It is being discarded.
+    /// The VCL is being discarded.
     Discard,
 }
 
-/// The part common to all directors.
 #[derive(Debug)]
 pub struct DirectorBase {
     cli_name: Arc<str>,
@@ -122,17 +116,14 @@ impl DirectorBase {
         &self.cli_name
     }
 
-    /// The name without the VCL's, as the log shows it.
     pub fn name(&self) -> &str {
         &self.cli_name[self.vcl_len + 1..]
     }
 
-    /// The administrator's verdict.
     pub fn admin(&self) -> AdminHealth {
         AdminHealth::from_u8(self.admin.load(Ordering::Relaxed))
     }
 
-    /// `backend.set_health`.
     pub fn set_admin(&self, admin: AdminHealth, now: Real) {
         if self.admin.swap(admin as u8, Ordering::Relaxed) != admin as u8 {
             self.changed.store(now.0.to_bits(), Ordering::Relaxed);
@@ -153,7 +144,7 @@ impl DirectorBase {
 }
 
 thread_local! {
-    /// How deep, and how many calls since the outermost one.
+    /// Depth of nesting, and number of calls since the outermost one.
     static NESTED: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
@@ -178,7 +169,7 @@ fn nested<T>(call: impl FnOnce() -> T) -> Option<T> {
     Some(call())
 }
 
-/// Who chooses a backend. Implement [`base`](Director::base), [`kind`](Director::kind), [`choose`](Director::choose)
+/// A chooser of backends. Implement [`base`](Director::base), [`kind`](Director::kind), [`choose`](Director::choose)
 /// and, if health depends on something, [`own_health`](Director::own_health); call [`resolve`](Director::resolve) and
 /// [`healthy`](Director::healthy), also for members.
 pub trait Director: Send + Sync {
@@ -202,7 +193,7 @@ pub trait Director: Send + Sync {
         self.own_health(ctx.now())
     }
 
-    /// What `backend.list` shows in the columns Probe and Health.
+    /// The columns Probe and Health of `backend.list`.
     fn summary(&self, now: Real) -> Summary {
         match self.own_health(now) {
             Some(health) => Summary { good: 0, of: 0, healthy: health.ok },
@@ -234,7 +225,6 @@ pub trait Director: Send + Sync {
     /// Once a second while its VCL is warm, by the thread that keeps house: what it knows of elsewhere is asked for again when that is due.
     fn look_again(&self) {}
 
-    /// The name without the VCL's.
     fn name(&self) -> &str {
         self.base().name()
     }

@@ -14,9 +14,7 @@ use tls::origin::Origin;
 /// An endpoint; the key of a connection pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Endpoint {
-    /// IPv4 address.
     pub ipv4: Option<SocketAddr>,
-    /// IPv6 address.
     pub ipv6: Option<SocketAddr>,
     /// Unix socket; excludes addresses.
     pub path: Option<PathBuf>,
@@ -24,9 +22,8 @@ pub struct Endpoint {
     pub name: Option<(String, u16)>,
     /// `.preamble`: sent first on every new connection.
     pub preamble: Vec<u8>,
-    /// `.proto`: which version of HTTP.
+    /// Version of HTTP (`.proto`).
     pub proto: OriginProto,
-    /// `.ssl`: how it is spoken to by TLS; `Err` says why it can't be.
     pub tls: Option<Result<Origin, String>>,
 }
 
@@ -54,13 +51,11 @@ impl fmt::Display for ResolveError {
 impl std::error::Error for ResolveError {}
 
 impl Endpoint {
-    /// One address.
     pub fn addr(addr: SocketAddr) -> Self {
         let (ipv4, ipv6) = if addr.is_ipv4() { (Some(addr), None) } else { (None, Some(addr)) };
         Self { ipv4, ipv6, ..Self::default() }
     }
 
-    /// A unix socket.
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self { path: Some(path.into()), ..Self::default() }
     }
@@ -108,7 +103,7 @@ impl Endpoint {
     }
 }
 
-/// Where it listens, for messages: `127.0.0.1:80`, `127.0.0.1:80, [::1]:80`, `host.example:80` or a socket's path.
+/// Writes the address for messages: `127.0.0.1:80`, `127.0.0.1:80, [::1]:80`, `host.example:80` or a socket's path.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.path, &self.name, self.ipv4, self.ipv6) {

@@ -13,36 +13,21 @@ use parking_lot::Mutex;
 use shm::vsc::CounterSet;
 use tables::counters::{Main, Vbe};
 
-/// The parameters that backends read, each time they are needed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
-    /// `connect_timeout`.
     pub connect_timeout: Duration,
-    /// `first_byte_timeout`.
     pub first_byte_timeout: Duration,
-    /// `between_bytes_timeout`.
     pub between_bytes_timeout: Duration,
-    /// `backend_idle_timeout`.
     pub idle_timeout: Duration,
-    /// `backend_local_error_holddown`.
     pub local_error_holddown: Duration,
-    /// `backend_remote_error_holddown`.
     pub remote_error_holddown: Duration,
-    /// `prefer_ipv6`.
     pub prefer_ipv6: bool,
-    /// `backend_wait_limit`.
     pub wait_limit: u32,
-    /// `backend_wait_timeout`.
     pub wait_timeout: Duration,
-    /// `backend_dns_ttl`.
     pub dns_ttl: Duration,
-    /// `backend_tls_strict_end`.
     pub tls_strict_end: bool,
-    /// `backend_h2_streams`.
     pub http2_streams: u32,
-    /// `backend_h2_window`.
     pub http2_window: u32,
-    /// `http_resp_size`.
     pub resp_head_bytes: u32,
 }
 
@@ -73,11 +58,8 @@ impl Default for Params {
     }
 }
 
-/// The worker's services for backends.
 pub trait Services: Send + Sync {
-    /// The parameters as they are now.
     fn params(&self) -> Params;
-    /// The counters of `MAIN`.
     fn main(&self) -> &Main;
     /// Publishes the counters `VBE.<vcl>.<backend>`, in the VCL's cluster if it has one; this crate hides and shows
     /// them. When shared memory is full, [`CounterSet::private`] will do.
@@ -104,26 +86,18 @@ pub trait Services: Send + Sync {
 pub struct Env {
     /// Time of health changes (wall) and of holddown and idleness (monotonic).
     pub clock: Clock,
-    /// What the worker provides.
     pub services: Arc<dyn Services>,
 }
 
-/// Services on the heap, for tests and for a checker that publishes nothing.
 #[derive(Default)]
 pub struct HeapServices {
-    /// What [`Services::params`] answers.
     pub params: Params,
-    /// `MAIN`.
     pub main: Main,
-    /// The records written.
     pub health_log: Mutex<Vec<String>>,
-    /// The `Error` records written.
     pub error_log: Mutex<Vec<String>>,
-    /// The `Notice` records written.
     pub notice_log: Mutex<Vec<String>>,
-    /// The lines for the operator.
     pub operator_log: Mutex<Vec<String>>,
-    /// What the resolver knows: the addresses of each name.
+    /// Addresses of each name that the resolver knows.
     pub hosts: Mutex<HashMap<String, Vec<SocketAddr>>>,
 }
 

@@ -12,42 +12,31 @@ use crate::Params;
 pub enum ConnectError {
     /// The probe or the administrator says it is sick.
     Unhealthy {
-        /// The backend's name without the VCL's.
         backend: String,
     },
     /// `.max_connections` are in use and no place in the queue came free in time.
     Busy {
-        /// The backend's name without the VCL's.
         backend: String,
     },
     /// Connecting failed, or the last failure is so recent that it wasn't tried (`errno` 0).
     Failed {
-        /// The backend's name without the VCL's.
         backend: String,
-        /// The operating system's error number.
         errno: i32,
     },
     /// No lookup has found an address of its name yet.
     NoAddress {
-        /// The backend's name without the VCL's.
         backend: String,
-        /// The name that was looked up.
         host: String,
     },
-    /// The TLS handshake failed.
     Tls {
-        /// The backend's name without the VCL's.
         backend: String,
         /// An operating system's error number for it, as varnishd has one.
         errno: i32,
-        /// Why, for a BackendSSL record.
+        /// The reason, for a BackendSSL record.
         reason: String,
     },
-    /// The PROXY header or the preamble could not be written.
     ProxyWrite {
-        /// The backend's name without the VCL's.
         backend: String,
-        /// The operating system's error number.
         errno: i32,
     },
 }
@@ -70,22 +59,18 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// What a connection attempt that took too long fails with.
+/// Error of a connection attempt that took too long.
 pub(crate) const ETIMEDOUT: i32 = 110;
 
-/// What a TLS handshake fails with that the peers don't agree on.
+/// Error of a TLS handshake on which the peers don't agree.
 pub(crate) const EPROTO: i32 = 71;
 
-/// Why no connection could be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {
-    /// The operating system's error number.
     Errno(i32),
     /// An attempt shortly before failed with this error number, and no other one is made yet.
     HeldDown(i32),
-    /// The name has no address.
     NoAddress,
-    /// The PROXY header could not be written.
     Proxy(i32),
     /// The TLS handshake failed; why.
     Tls(i32, String),
@@ -106,7 +91,7 @@ impl OpenError {
     }
 }
 
-/// How long nothing is tried after such a failure.
+/// Time for which nothing is tried after such a failure.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the system's errors")]
 pub(crate) fn holddown_of(errno: i32, params: &Params) -> Option<Duration> {
     let hold = match io::Error::from_raw_os_error(errno).kind() {

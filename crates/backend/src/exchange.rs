@@ -27,27 +27,21 @@ use tables::close::SessClose;
 /// More interim responses (RFC 9110 15.2) than this before the final one are a fault of the origin.
 pub(crate) const MAX_INTERIM: u32 = 64;
 
-/// How the body of a message that we send is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLen {
-    /// There is none, whatever the head says (HEAD, 204, 304).
     None,
-    /// So many bytes.
     Known(u64),
-    /// It ends when its sender says so: chunked, the end of a stream, the connection's end for an HTTP/1.0 client.
+    /// Unknown length: chunked, the end of a stream, the connection's end for an HTTP/1.0 client.
     Unknown,
 }
 
-/// How the end of a response's body is told: varnishd's body status, with its numbers and words in FetchBody records.
+/// Framing of a response's body: varnishd's body status, with its numbers and words in FetchBody records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyStatus {
-    /// There is no body.
     None,
-    /// So many bytes, at least one.
     Length(u64),
-    /// The protocol marks the end: chunks, the end of a stream.
     Chunked,
-    /// It ends with its connection.
+    /// The body ends with its connection.
     Eof,
 }
 
@@ -73,18 +67,14 @@ impl BodyStatus {
     }
 }
 
-/// What a response's head may be; the number of lines is bounded by the limits of the `Head` that takes it.
+/// Limits for a response's head; the number of lines is bounded by the limits of the `Head` that takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RespLimits {
-    /// `http_resp_size`
     pub head_bytes: usize,
-    /// `http_resp_hdr_len`
     pub line_bytes: usize,
-    /// `http_lenient`
     pub lenient: bool,
 }
 
-/// How the sending goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendProgress {
     /// All that was queued is out.
@@ -100,40 +90,29 @@ pub enum SendProgress {
     Begun,
 }
 
-/// How the receiving of a head goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// Some bytes came.
+    /// Some bytes came, not the whole head.
     Part,
     /// An interim response (RFC 9110 15.2) is in the head that was given.
     Interim,
     /// The final response's head is there, as the origin sent it; what its connection fields nominate is marked.
-    Final {
-        /// Which body follows.
-        body: BodyStatus,
-        /// Why the connection ends after this response.
-        close: Option<SessClose>,
-    },
+    Final { body: BodyStatus, close: Option<SessClose> },
 }
 
-/// How the receiving of a body goes on.
 #[derive(Debug)]
 pub enum Data {
     /// [`Exchange::data`] is the next piece.
     Piece,
     /// Some bytes came or were taken, none of them the body's.
     Part,
-    /// The body is complete.
     End {
-        /// Why the connection can't be used again.
         close: Option<SessClose>,
     },
 }
 
-/// The request can't be sent.
 #[derive(Debug)]
 pub enum SendError {
-    /// The origin closed and has said nothing.
     Closed,
     /// The origin says that it has done nothing with the request: it may be sent again, whatever it is.
     Refused,
@@ -141,7 +120,6 @@ pub enum SendError {
     Os(io::Error),
 }
 
-/// There is no response's head to be had.
 #[derive(Debug)]
 pub enum HeadError {
     /// The origin closed before its end.
@@ -154,7 +132,7 @@ pub enum HeadError {
     Os(io::Error),
     /// Larger than the limits.
     Overflow,
-    /// It isn't a head; its first word.
+    /// Invalid head; the field is its first word.
     Garbage(Box<[u8]>),
     /// More interim responses than anybody has use for.
     TooManyInterim,
@@ -165,7 +143,6 @@ pub enum HeadError {
 }
 
 impl HeadError {
-    /// Why the connection ends.
     pub fn close(&self) -> SessClose {
         match self {
             Self::Closed | Self::Reset(_) => SessClose::RxBad,
@@ -213,7 +190,7 @@ impl std::ops::AddAssign for Acct {
 
 /// One request and its response. Dropping it ends it.
 pub trait Exchange {
-    /// Whom it goes to: `beresp.backend.ip`.
+    /// The server's address: `beresp.backend.ip`.
     fn peer(&self) -> Address;
 
     /// The field that announces a body of unknown length in this protocol, where it takes one.
@@ -236,7 +213,7 @@ pub trait Exchange {
     /// Queues the next piece of the body: when all before is out, and never an empty one.
     fn send_data(&mut self, piece: Buf);
 
-    /// Whether fields may follow both bodies whatever their length, and the origin is to be told that we read its own
+    /// True if fields may follow both bodies whatever their length, and the origin is to be told that we read its own
     /// (RFC 9110 10.1.4).
     fn takes_trailers(&self) -> bool {
         false
@@ -255,7 +232,7 @@ pub trait Exchange {
     /// Receives a head into `beresp`.
     fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>>;
 
-    /// Whether a byte of a response has come.
+    /// True if a byte of a response has come.
     fn has_begun(&self) -> bool;
 
     /// Receives more of the body. The piece before is done with.
@@ -264,7 +241,8 @@ pub trait Exchange {
     /// The piece that [`Exchange::poll_data`] spoke of last.
     fn data(&self) -> &[u8];
 
-    /// Whether all that came was taken: the next [`Exchange::poll_data`] waits for the origin. Else it is ready at once.
+    /// True if all received bytes were taken: the next [`Exchange::poll_data`] waits for the origin. Otherwise it is
+    /// ready at once.
     fn is_drained(&self) -> bool;
 
     /// The fields behind the body, once it is complete, where the protocol has kept them.
@@ -273,6 +251,5 @@ pub trait Exchange {
     /// The origin must see a cut when this is dropped, never an end: the request's body is broken.
     fn reset(&mut self, reason: SessClose);
 
-    /// Bytes so far.
     fn acct(&self) -> Acct;
 }

@@ -29,7 +29,6 @@ const BODY_READ_BYTES: usize = 64 * 1024;
 /// An input buffer that grew beyond this is given back.
 const KEEP_BYTES: usize = 256 * 1024;
 
-/// One request and its response over a connection.
 #[derive(Debug)]
 pub struct Http1 {
     stream: Stream,
@@ -37,43 +36,37 @@ pub struct Http1 {
     is_chunked: bool,
     /// The request is HEAD: its response has no body.
     to_head: bool,
-    /// Read, and not used yet from `used` on.
+    /// Bytes that were read; those before `used` are done with.
     input: Buffer,
     used: usize,
-    /// So much of the input is known to be no whole head.
+    /// Bytes of the input that are known to be no whole head.
     incomplete: usize,
-    /// The body's last piece in the input.
     piece: Range<usize>,
     limits: Limits,
-    /// Interim responses so far.
     interims: u32,
     decoder: Decoder,
-    /// What is behind the response's body.
+    /// Fields behind the response's body.
     trailers: Option<Box<Head>>,
     has_strict_end: bool,
     tunnel: Tunnel,
     acct: Acct,
 }
 
-/// Whether the connection leaves HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tunnel {
     No,
-    /// It does with 101.
+    /// The connection does so with status 101.
     Asked,
-    /// It has.
     Open,
-    /// And we have said all.
     Ended,
 }
 
-/// What is being sent: a head, or a piece of the body with its framing.
+/// Bytes being sent: a head, or a piece of the body with its framing.
 #[derive(Debug, Default)]
 struct Output {
     front: Buffer,
     piece: Option<Buf>,
     back: &'static [u8],
-    /// Bytes of these that are out.
     written: usize,
     is_head: bool,
 }
@@ -100,7 +93,7 @@ impl Http1 {
         }
     }
 
-    /// Whether a body that ends with its connection is whole only if that is ended in order, where what travels is sealed.
+    /// Sets whether a body that ends with its connection needs a close_notify where TLS is spoken.
     pub(crate) fn with_strict_end(self, has_strict_end: bool) -> Self {
         Http1 { has_strict_end, ..self }
     }
@@ -115,7 +108,7 @@ impl Http1 {
         &self.stream
     }
 
-    /// Reads what the origin says while the request still goes out.
+    /// Reads the origin's response while the request still goes out.
     fn hear(&mut self, beresp: &mut Head) -> Option<SendProgress> {
         let input = self.input.provide();
         input.reserve(HEAD_READ_BYTES);
@@ -126,8 +119,8 @@ impl Http1 {
         self.heard(beresp, has_ended)
     }
 
-    /// What was said so far. Interim responses don't count as an answer: something final does, the end, or junk, which
-    /// [`Exchange::poll_head`] will find again.
+    /// Judges what was read so far. Interim responses don't count as an answer: something final does, the end, or junk,
+    /// which [`Exchange::poll_head`] will find again.
     fn heard(&mut self, beresp: &mut Head, has_ended: bool) -> Option<SendProgress> {
         match parse_response(&self.input[self.used..], &self.limits, beresp) {
             Ok(Progress::Complete(parsed)) if is_interim(beresp.status()) && self.interims < MAX_INTERIM => {
@@ -140,7 +133,7 @@ impl Http1 {
         }
     }
 
-    /// What was heard before and not looked at yet.
+    /// Judges what was read before and not looked at yet.
     fn heard_before(&mut self, beresp: &mut Head) -> Option<SendProgress> {
         if self.used == self.input.len() { None } else { self.heard(beresp, false) }
     }
@@ -207,7 +200,7 @@ impl Http1 {
         self.used < self.input.len()
     }
 
-    /// What stands in the input, if it is a head or can't become one.
+    /// Parses the input if it is a head or can't become one.
     fn parse(&mut self, beresp: &mut Head) -> Result<Option<Received>, HeadError> {
         if !self.has_more() || self.incomplete == self.input.len() {
             return Ok(None);
@@ -238,12 +231,11 @@ impl Http1 {
         }
     }
 
-    /// What came of a head that is none.
+    /// Counts bytes that came of a head that is none.
     fn count_rest(&mut self) {
         self.acct.beresp_head += (self.input.len() - self.used) as u64;
     }
 
-    /// The next piece of the body in the input, or its end.
     fn decode(&mut self) -> Result<Option<Data>, BodyError> {
         if self.is_drained() {
             return Ok(None);
@@ -461,7 +453,7 @@ impl Http1 {
         sent
     }
 
-    /// What was queued is out, or as much of it as ever will be.
+    /// Counts output that is out, or as much of it as ever will be.
     fn count_output(&mut self) {
         let bytes = self.output.len() as u64;
         let part = if self.output.is_head { &mut self.acct.bereq_head } else { &mut self.acct.bereq_body };

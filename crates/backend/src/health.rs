@@ -10,12 +10,11 @@ use crate::ProbeSpec;
 /// Good probes beyond this many weigh the same in the average response time.
 const AVERAGE_OVER: f64 = 4.0;
 
-/// How far one poke came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Poke {
-    /// Connected over IPv4.
+    /// Connected over IPv4 in time.
     pub ipv4: bool,
-    /// Connected over IPv6.
+    /// Connected over IPv6 in time.
     pub ipv6: bool,
     /// Connected to a unix socket.
     pub unix: bool,
@@ -27,16 +26,14 @@ pub struct Poke {
     pub err_recv: bool,
     /// Something was received, to the end.
     pub good_recv: bool,
-    /// It was what is expected.
+    /// The response is the expected one.
     pub happy: bool,
 }
 
-/// One poke and what came of it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct PokeResult {
-    /// How far it came.
     pub poke: Poke,
-    /// From its start to the end of the response; zero if that wasn't reached.
+    /// Time from its start to the end of the response; zero if that wasn't reached.
     pub took: Duration,
     /// The status line, or what went wrong.
     pub message: String,
@@ -55,7 +52,7 @@ const MAPS: [(char, &str, bool); 8] = [
 ];
 const HAPPY: usize = 7;
 
-/// What a probe knows of a backend.
+/// History of a backend's probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeState {
     maps: [u64; 8],
@@ -71,7 +68,7 @@ pub struct ProbeState {
 }
 
 impl ProbeState {
-    /// As it is when a VCL is loaded: `initial` good pokes, and not yet judged.
+    /// State when a VCL is loaded: `initial` good pokes, and not yet judged.
     pub fn new(spec: &ProbeSpec) -> Self {
         let spec = spec.resolved();
         let mut state = Self {
@@ -90,7 +87,6 @@ impl ProbeState {
         state
     }
 
-    /// Forgets all pokes and fills in the initial ones.
     pub fn reset(&mut self) {
         (self.maps, self.average, self.rate) = ([0; 8], 0.0, 0.0);
         self.good = 0;
@@ -118,7 +114,6 @@ impl ProbeState {
         self.good = (self.maps[HAPPY] & mask).count_ones();
     }
 
-    /// Takes in a poke.
     pub fn poked(&mut self, result: PokeResult) {
         self.shift();
         let p = result.poke;
@@ -153,7 +148,7 @@ impl ProbeState {
         changed
     }
 
-    /// Whether fewer than `threshold` of the last `window` pokes were good, when last judged.
+    /// True if fewer than `threshold` of the last `window` pokes were good, when last judged.
     pub fn is_sick(&self) -> bool {
         self.sick
     }
@@ -168,7 +163,6 @@ impl ProbeState {
         self.good
     }
 
-    /// Pokes that count.
     pub fn window(&self) -> u32 {
         self.window
     }
@@ -183,7 +177,6 @@ impl ProbeState {
         *self = Self { sick: self.sick, ..old.clone() };
     }
 
-    /// `backend.list -p`.
     pub fn details(&self, out: &mut String) {
         let _ = write!(
             out,
@@ -203,7 +196,6 @@ impl ProbeState {
         }
     }
 
-    /// `backend.list -j -p`.
     pub fn details_json(&self, out: &mut String) {
         out.push_str("{\n");
         for (map, (letter, ..)) in self.maps.iter().zip(MAPS) {

@@ -14,11 +14,9 @@ use crate::Director;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AdminHealth {
-    /// The probe decides.
     Auto = 0,
-    /// In use whatever the probe says.
+    /// The backend is used whatever the probe says.
     Healthy = 1,
-    /// Out of use.
     Sick = 2,
 }
 
@@ -42,12 +40,9 @@ impl AdminHealth {
     }
 }
 
-/// Flags of `backend.list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ListFlags {
-    /// `-p`: probe details.
     pub details: bool,
-    /// `-j`: JSON.
     pub json: bool,
 }
 

@@ -18,29 +18,26 @@ use tokio::sync::Semaphore;
 
 use crate::Env;
 
-/// How soon a failed lookup is made again, unless `backend_dns_ttl` is shorter.
+/// Pause before a failed lookup is repeated, unless `backend_dns_ttl` is shorter.
 const RETRY: Duration = Duration::from_secs(1);
 /// Lookups under way at once: each that nobody answers holds a thread of the blocking pool.
 const AT_ONCE: usize = 4;
-/// Addresses of one name that are kept.
 const ADDRESSES_MAX: usize = 64;
 /// Addresses that one fetch tries.
 pub(crate) const TRIES: usize = 4;
-/// How long an address that couldn't be connected to is tried after the others.
+/// Time for which an address that couldn't be connected to is tried after the others.
 const AVOID: Duration = Duration::from_secs(10);
 
-/// All names.
 pub(crate) struct Names {
     env: Env,
     by_name: Mutex<HashMap<(String, u16), Weak<Name>>>,
     slots: Arc<Semaphore>,
 }
 
-/// A name.
 pub(crate) struct Name {
     host: String,
     port: u16,
-    /// Where the next connection begins.
+    /// Index of the address where the next connection begins.
     turn: AtomicUsize,
     inner: Mutex<Inner>,
 }
@@ -118,12 +115,12 @@ impl Name {
         all
     }
 
-    /// Whether the name still stands for that address.
+    /// True if the name still stands for that address.
     pub(crate) fn has(&self, addr: SocketAddr) -> bool {
         self.inner.lock().addrs.iter().any(|known| known.addr == addr)
     }
 
-    /// Nobody could be reached there: the other addresses come first for a while.
+    /// Puts the other addresses first for a while, as nobody could be reached at this one.
     pub(crate) fn avoid(&self, addr: SocketAddr, now: Mono) {
         let mut inner = self.inner.lock();
         if let Some(known) = inner.addrs.iter_mut().find(|known| known.addr == addr) {
@@ -131,12 +128,12 @@ impl Name {
         }
     }
 
-    /// What it is called, for the log.
+    /// The name, for the log.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// Whether a lookup is to be made now; marks it as under way.
+    /// True if a lookup is to be made now; marks it as under way.
     fn take_due(&self, now: Mono, ttl: Duration) -> bool {
         let mut inner = self.inner.lock();
         let is_asked_once = ttl.is_zero() && !inner.addrs.is_empty();
@@ -188,7 +185,6 @@ impl Name {
 }
 
 impl Inner {
-    /// The addresses, for the log.
     fn text(&self, host: &str) -> String {
         let list: Vec<_> = self.addrs.iter().map(|known| known.addr.to_string()).collect();
         format!("backend: host {host} is now {}", list.join(" "))

@@ -26,7 +26,7 @@ use crate::sealing::TlsPeer;
 /// Connections of a pool that one sweep looks at: a system call each, under the lock.
 const MAX_SWEEP: usize = 64;
 
-/// So many of the newest are looked at for one that needn't change its runtime, which takes three system calls.
+/// Number of the newest that are searched for one that needn't change its runtime, which takes three system calls.
 const NEAR: usize = 32;
 
 /// All pools of the worker, by endpoint.
@@ -63,22 +63,19 @@ impl Pools {
     }
 }
 
-/// A pool of one endpoint.
 pub(crate) struct Pool {
     /// No other pool has it, nor had it.
     pub(crate) id: u64,
     pub(crate) endpoint: Endpoint,
-    /// Of an endpoint that is a name: the addresses it has.
     pub(crate) name: Option<Arc<Name>>,
-    /// Whom it is spoken to by TLS.
     pub(crate) tls: Option<TlsPeer>,
-    /// What an origin that may choose has chosen last.
+    /// The version that an origin with a choice has chosen last.
     chosen: AtomicU8,
     wants_http1: AtomicBool,
     inner: Mutex<Inner>,
 }
 
-/// Which version of HTTP the next connection will be of, as far as that is known.
+/// Version of HTTP of the next connection, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Http1,
@@ -95,7 +92,7 @@ impl Expected {
 struct Inner {
     /// Oldest first: the end is taken.
     idle: Vec<Idle>,
-    /// Where the last sweep stopped looking.
+    /// Position at which the last sweep stopped.
     swept: usize,
     holddown: Option<(Mono, i32)>,
 }
@@ -106,16 +103,15 @@ struct Idle {
     since: Mono,
 }
 
-/// What is known of a connection all its life.
+/// Facts about a connection that hold for all its life.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerLabel {
     pub peer: Address,
-    /// Whether the peer is on this host.
+    /// True if the peer is on this host.
     is_here: bool,
     /// Descriptor, remote and local address, as BackendOpen records have them.
     text: Box<[u8]>,
     fd_len: usize,
-    /// What a TLS handshake agreed on.
     tls: Option<Box<tls::Info>>,
 }
 
@@ -124,7 +120,7 @@ impl PeerLabel {
         Self::between(stream.number(), stream.peer(), stream.local(), tls)
     }
 
-    /// Of an exchange without a connection.
+    /// The label of an exchange without a connection.
     pub fn none() -> Box<Self> {
         Self::between(0, Address::Unix, Address::Unix, None)
     }
@@ -155,7 +151,6 @@ impl PeerLabel {
         &self.text[..self.fd_len]
     }
 
-    /// A blank and both addresses.
     pub fn addresses(&self) -> &[u8] {
         &self.text[self.fd_len..]
     }
@@ -164,15 +159,12 @@ impl PeerLabel {
 /// The locks of pools, for the counters `LCK.conn_pool`.
 #[derive(Debug)]
 pub struct Locks {
-    /// Made.
     pub made: AtomicU64,
     /// Gone with their pool.
     pub gone: AtomicU64,
-    /// Times taken.
     pub taken: AtomicU64,
 }
 
-/// See [`Locks`].
 pub static LOCKS: Locks = Locks { made: AtomicU64::new(0), gone: AtomicU64::new(0), taken: AtomicU64::new(0) };
 
 impl Drop for Pool {
@@ -203,7 +195,6 @@ impl Pool {
         }
     }
 
-    /// What the next connection will speak.
     pub(crate) fn expected(&self) -> Expected {
         match self.endpoint.proto {
             OriginProto::Http1 => Expected::Http1,
@@ -218,7 +209,7 @@ impl Pool {
         self.wants_http1.store(true, Relaxed);
     }
 
-    /// Whether no other version is to be offered to an origin that may choose.
+    /// True if only HTTP/1.1 is to be offered to an origin with a choice.
     pub(crate) fn wants_http1(&self) -> bool {
         self.wants_http1.load(Relaxed)
     }
@@ -265,7 +256,7 @@ impl Pool {
         }
     }
 
-    /// Whether the connection leads to where the endpoint is now.
+    /// True if the connection leads to an address that the endpoint has now.
     pub(crate) fn is_current(&self, label: &PeerLabel) -> bool {
         match (&self.name, label.peer) {
             (Some(name), Address::Inet(addr)) => name.has(addr),

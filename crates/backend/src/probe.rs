@@ -27,7 +27,6 @@ const KEPT: usize = 127;
 /// Bytes of an interim response's head.
 const INTERIM_BYTES: usize = 8192;
 
-/// The probe of a backend.
 pub(crate) struct Probe {
     spec: ProbeSpec,
     request: Vec<u8>,
@@ -57,7 +56,6 @@ impl Probe {
         self.spec.interval
     }
 
-    /// Whether the other asks the same the same way.
     pub(crate) fn is_same(&self, other: &Probe) -> bool {
         self.spec == other.spec && self.request == other.request
     }
@@ -103,7 +101,6 @@ impl Probe {
         }
     }
 
-    /// Judges, publishes and logs.
     pub(crate) fn update(&self, backend: &Backend) {
         let mut record = String::new();
         {
@@ -118,7 +115,6 @@ impl Probe {
         backend.env().services.log_health(&record);
     }
 
-    /// Takes a poke's result in.
     pub(crate) fn poked(&self, backend: &Backend, result: PokeResult) {
         self.state.lock().poked(result);
         self.update(backend);
@@ -136,7 +132,7 @@ impl Probe {
         self.state.lock().clone()
     }
 
-    /// Asks once.
+    /// Sends one request and judges the response.
     pub(crate) async fn poke(&self, backend: &Backend) -> PokeResult {
         let start = Instant::now();
         let mut result = PokeResult::default();
@@ -190,7 +186,6 @@ impl Probe {
         result
     }
 
-    /// What the answer's beginning says, or why there is none.
     fn judge(&self, answered: Result<Vec<u8>, IoError>, start: Instant, result: &mut PokeResult) {
         match answered {
             Ok(answer) if answer.is_empty() => result.message = "Empty response".into(),
@@ -249,14 +244,15 @@ impl Answer {
         }
     }
 
-    /// Whether another response follows what is kept. After 101 there is none, and too many are judged as what they are.
+    /// True if another response follows what is kept. After 101 there is none, and too many are judged as what they
+    /// are.
     fn is_interim(&self) -> bool {
         let status = status_of(&status_line(&self.kept));
         self.interims < MAX_INTERIM && status.is_some_and(|status| (100..200).contains(&status) && status != 101)
     }
 }
 
-/// Where the head ends that stands at the beginning: behind its empty line.
+/// Offset behind the empty line of the head at the beginning.
 fn end_of_head(bytes: &[u8]) -> Option<usize> {
     let is_empty_line =
         |at: usize| bytes[at..].starts_with(b"\r\n").then_some(2).or(bytes[at..].starts_with(b"\n").then_some(1));
@@ -282,7 +278,7 @@ fn io_text(what: &str, error: &IoError) -> String {
     format!("{what} {errno} ({})", errno_text(errno))
 }
 
-/// What comes before the first line end, as text that the log can hold.
+/// The bytes before the first line end, as text that the log can hold.
 fn status_line(answer: &[u8]) -> String {
     let end = answer.iter().position(|&c| matches!(c, b'\r' | b'\n' | 0)).unwrap_or(answer.len());
     String::from_utf8_lossy(&answer[..end]).into_owned()

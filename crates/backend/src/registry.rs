@@ -14,10 +14,9 @@ use crate::pool::{Pool, Pools};
 use crate::trouble::LineBudget;
 use crate::{Backend, BackendSpec, Env};
 
-/// How often idle connections are looked at.
+/// Interval at which idle connections are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// All backends of the worker.
 pub struct Backends {
     env: Env,
     pools: Pools,
@@ -27,7 +26,6 @@ pub struct Backends {
 }
 
 impl Backends {
-    /// None yet.
     pub fn new(env: Env) -> Arc<Self> {
         let (names, prober) = (Names::new(env.clone()), Arc::new(Prober::new(env.clone())));
         Arc::new(Self { pools: Pools::default(), names, prober, lines: Arc::default(), env })
@@ -72,13 +70,11 @@ impl Backends {
         self.pools.close_idle(self.env.clock.mono(), self.env.services.params().idle_timeout)
     }
 
-    /// Idle connections in all pools.
     pub fn idle(&self) -> usize {
         self.pools.idle()
     }
 }
 
-/// The schedule of probes.
 pub(crate) struct Prober {
     env: Env,
     jobs: Mutex<Vec<Job>>,
@@ -118,7 +114,7 @@ impl Prober {
         self.jobs.lock().retain(|job| !job.is_for(backend));
     }
 
-    /// What is known of the same endpoint probed in the same way by another VCL.
+    /// The state of the same endpoint when another VCL probes it in the same way.
     pub(crate) fn known_health(&self, of: &Backend) -> Option<ProbeState> {
         let poked: Vec<_> = {
             let jobs = self.jobs.lock();

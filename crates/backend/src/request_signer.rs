@@ -6,25 +6,18 @@ use std::sync::Arc;
 
 use base::Real;
 
-/// A request on its way to a backend.
 pub struct Outgoing<'a> {
-    /// Method.
     pub method: &'a [u8],
-    /// URL.
     pub url: &'a [u8],
     /// Names and values of its fields.
     pub fields: Vec<(&'a [u8], &'a [u8])>,
-    /// Its body.
     pub body: OutgoingBody<'a>,
-    /// The wall clock.
     pub now: Real,
 }
 
-/// What is known of a request's body before it is sent.
 pub enum OutgoingBody<'a> {
-    /// There is none.
     None,
-    /// It comes while it is sent.
+    /// The body comes while it is sent.
     Streams,
     /// All of it, in pieces.
     Kept(Vec<&'a [u8]>),

@@ -26,7 +26,7 @@ const AHEAD: usize = 64 * 1024;
 /// Short pieces of a response are gathered up to this.
 const PIECE: usize = 16 * 1024;
 
-/// Why there is no whole answer, for a log record.
+/// The reason why there is no whole response, for a log record.
 pub type FailureText = String;
 
 /// The two ends of an exchange.
@@ -56,7 +56,6 @@ pub fn exchange() -> (Box<dyn Exchange>, Responder) {
     (Box::new(fetch), responder)
 }
 
-/// What lies between the two.
 #[derive(Default)]
 struct Shared {
     request: Option<(Head, BodyLen)>,
@@ -67,12 +66,11 @@ struct Shared {
     task: Option<Waker>,
 }
 
-/// A body on its way.
 struct Channel<T> {
     pieces: VecDeque<T>,
     bytes: usize,
     end: End,
-    /// Who reads it has gone, or wants no more.
+    /// The reader has gone, or wants no more.
     is_unread: bool,
 }
 
@@ -84,7 +82,6 @@ enum End {
     Cut,
 }
 
-/// A response's head, before it is held to any limits.
 struct Response {
     status: u16,
     reason: Vec<u8>,
@@ -121,7 +118,6 @@ impl<T: AsRef<[u8]>> Channel<T> {
         self.pieces.clear();
     }
 
-    /// It ends here, unless it has ended.
     fn end(&mut self, end: End) {
         if self.end == End::Open {
             self.end = end;
@@ -148,13 +144,13 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Whether the fetch hears something when it listens: a response's head, or that there will be none.
+    /// True if the fetch gets something when it polls: a response's head, or that there will be none.
     fn is_answered(&self) -> bool {
         self.response.is_some() || self.down.end != End::Open
     }
 }
 
-/// The fetch's end.
+/// The end that the fetch has.
 struct Fetch {
     shared: Rc<RefCell<Shared>>,
     limits: RespLimits,
@@ -301,7 +297,6 @@ impl Exchange for Fetch {
 }
 
 impl Fetch {
-    /// Makes the response's head, as a server would have sent it.
     fn take_head(&mut self, response: &Response, beresp: &mut Head) -> Result<Received, HeadError> {
         let Response { status, reason, fields, len } = response;
         let longest = fields.iter().map(|(name, value)| name.len() + value.len() + 4).max();
@@ -367,15 +362,12 @@ fn wire_bytes(head: &Head) -> u64 {
 /// The answering end: a request and the way back. Dropped before [`Responder::finish`] it cuts the answer.
 pub struct Responder {
     shared: Rc<RefCell<Shared>>,
-    /// The request.
     pub head: Head,
-    /// What is asked for, as the request has it.
     pub target: Vec<u8>,
-    /// Whether the request has a body.
     pub has_body: bool,
     /// The request's body has no known length.
     is_chunked: bool,
-    /// What isn't with the fetch yet.
+    /// The response, until the fetch has it.
     response: Option<Response>,
     output: Vec<u8>,
     sends_body: bool,
@@ -466,7 +458,7 @@ impl Responder {
         if self.output.len() > PIECE { self.flush().await } else { Ok(()) }
     }
 
-    /// What was put together so far goes to the fetch.
+    /// Passes gathered bytes on to the fetch.
     ///
     /// # Errors
     /// The fetch has gone.

@@ -16,7 +16,6 @@ use crate::error::{EPROTO, ETIMEDOUT, OpenError};
 /// Sessions that a pool remembers, to take them up again: those of one server, eight tickets of TLS 1.3 at most.
 const SESSIONS: usize = 8;
 
-/// With whom the connections of a pool are.
 pub(crate) struct TlsPeer {
     name: String,
     /// `Err`: why there can be none.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::Exchange;
 
-/// Answers requests.
+/// A responder to requests in this process.
 pub trait Service: Send + Sync {
     /// Begins an exchange, on this thread: one request and its answer. Must not block.
     fn exchange(&self) -> Box<dyn Exchange>;

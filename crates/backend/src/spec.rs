@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use crate::{Endpoint, RequestSignerRef, ServiceRef};
 
-/// One `backend name { ... }`, or a backend that a vmod made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackendSpec {
     /// Name without the VCL's: `s1`.
     pub name: String,
-    /// Where it listens, and the `.preamble`.
     pub endpoint: Endpoint,
     /// `.host_header`: Host of requests and probes that have none. VCL sets it to `.host` when the author doesn't;
     /// `None` makes it the endpoint's address.
@@ -48,7 +46,6 @@ impl BackendSpec {
         Self { service: Some(service), ..Self::new(name, Endpoint::default()) }
     }
 
-    /// A backend with every attribute at its default.
     pub fn new(name: impl Into<String>, endpoint: Endpoint) -> Self {
         Self {
             name: name.into(),
@@ -73,7 +70,7 @@ impl BackendSpec {
 /// One `probe`; zero and `None` stand for the default, as Varnish's compiler writes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeSpec {
-    /// `.url`; default `/`.
+    /// URL (`.url`); default `/`.
     pub url: Option<String>,
     /// `.request`: the whole request, line ends and the empty line included; excludes `url`.
     pub request: Option<Vec<u8>>,
@@ -110,7 +107,7 @@ impl Default for ProbeSpec {
 }
 
 impl ProbeSpec {
-    /// With the defaults put in.
+    /// The same with the defaults filled in.
     pub(crate) fn resolved(&self) -> ProbeSpec {
         let or = |value: u32, default| if value == 0 { default } else { value };
         let or_time = |value: Duration, default| if value.is_zero() { Duration::from_secs(default) } else { value };

@@ -26,12 +26,9 @@ const MAX_CHARS: usize = 200;
 /// The error number of a connection that nobody accepts.
 const ECONNREFUSED: i32 = 111;
 
-/// Why a backend can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault<'a> {
-    /// Connecting failed with this error number.
     Connect(i32),
-    /// This host name has no address.
     NoAddress(&'a str),
     /// The TLS handshake failed, with this reason.
     Tls(&'a str),
@@ -39,9 +36,7 @@ pub enum Fault<'a> {
     ProxyWrite(i32),
     /// The probe judges the backend sick: the result of its last request.
     Sick(&'a str),
-    /// The connection ended before a whole response head.
     Closed,
-    /// No response came in time.
     Late,
     /// The backend's address is one of this server's own listeners, and the request came back.
     Loop,
@@ -110,10 +105,9 @@ fn printable(text: &str) -> String {
     text.chars().take(MAX_CHARS).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// The failures of one backend.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
-    /// Whether `outage.causes` isn't empty, to be read without the lock.
+    /// True if `outage.causes` isn't empty, to be read without the lock.
     is_failing: AtomicBool,
     outage: Mutex<Outage>,
 }
@@ -191,7 +185,7 @@ impl Outage {
     }
 }
 
-/// How many lines the backends of a worker may print.
+/// Number of lines that the backends of a worker may print.
 #[derive(Debug, Default)]
 pub(crate) struct LineBudget(Mutex<Spent>);
 

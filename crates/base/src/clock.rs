@@ -60,8 +60,8 @@ enum Source {
     Manual(Arc<AtomicU64>),
 }
 
-/// How far wall-clock time is from monotonic time, and when that was looked up. Two threads may look it up at once: both
-/// are right.
+/// The distance of wall-clock time from monotonic time, and the moment at which that was looked up. Two threads may
+/// look it up at once: both are right.
 #[derive(Debug, Default)]
 struct Skew {
     seconds: AtomicU64,
@@ -80,11 +80,11 @@ const SKEW_HOLDS: f64 = 1.0;
 /// A change of the difference by less isn't one.
 const SKEW_STEP: f64 = 0.01;
 
-/// Where a manual clock's wall time starts: 2001-09-09T01:46:40Z.
+/// The start of a manual clock's wall time: 2001-09-09T01:46:40Z.
 const MANUAL_EPOCH: f64 = 1e9;
 
 impl Clock {
-    /// The machine's clocks.
+    /// The clocks of the machine.
     pub fn system() -> Self {
         Clock(Source::System { skew: Arc::default() })
     }
@@ -102,7 +102,7 @@ impl Clock {
         };
     }
 
-    /// Monotonic now.
+    /// The present monotonic time.
     pub fn mono(&self) -> Mono {
         match &self.0 {
             Source::System { .. } => Mono(seconds(ClockId::CLOCK_MONOTONIC)),
@@ -135,7 +135,7 @@ impl Clock {
         seconds
     }
 
-    /// Wall-clock now.
+    /// The present wall-clock time.
     pub fn real(&self) -> Real {
         match &self.0 {
             // Not by way of `SystemTime`, which takes three times as many steps: each request looks four times.

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Whether this build counts.
+/// True if this build counts.
 pub const COUNTED: bool = cfg!(debug_assertions);
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -15,7 +15,6 @@ static LOCKS: AtomicU64 = AtomicU64::new(0);
 pub struct Costs {
     /// Memory asked of the allocator, growing included.
     pub allocations: u64,
-    /// Locks taken.
     pub locks: u64,
 }
 
@@ -32,7 +31,6 @@ pub fn allocation() {
     }
 }
 
-/// A lock was taken.
 #[inline(always)]
 pub fn lock() {
     if COUNTED {

@@ -21,7 +21,7 @@ pub fn contain() -> Containment {
     Containment(PhantomData)
 }
 
-/// Whether somebody further up deals with a panic. Where nobody does, it would disappear with its task.
+/// True if somebody further up deals with a panic. Where nobody does, it would disappear with its task.
 pub fn is_contained() -> bool {
     CONTAINED.with(Cell::get) > 0
 }
@@ -42,7 +42,7 @@ pub fn enter() -> Critical {
     Critical(PhantomData)
 }
 
-/// Whether this thread is between [`enter`] and the drop of its guard.
+/// True if this thread is between [`enter`] and the drop of its guard.
 pub fn is_critical() -> bool {
     DEPTH.with(Cell::get) > 0
 }
@@ -58,7 +58,7 @@ impl Drop for Critical {
 #[derive(Debug, Default)]
 pub struct Lock<T>(parking_lot::Mutex<T>);
 
-/// Holds a [`Lock`].
+/// The guard that holds a [`Lock`].
 #[derive(Debug)]
 pub struct Guard<'a, T> {
     inner: parking_lot::MutexGuard<'a, T>,

@@ -11,7 +11,7 @@ pub fn index_error(place: &str) {
     }
 }
 
-/// Whether the caller has to do the wrong thing: `name` is the fault that the simulator has planted on this thread.
+/// True if the caller has to do the wrong thing: `name` is the fault that the simulator has planted on this thread.
 #[inline(always)]
 pub fn fault(name: &str) -> bool {
     cfg!(debug_assertions) && active::is_wrong(name)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Shell patterns: fnmatch(3) on bytes in the C locale. Time is at most pattern times subject.
 
-/// What fnmatch(3) calls flags; none of them by default.
+/// The flags of fnmatch(3); none of them by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flags {
     /// FNM_PATHNAME: only a slash matches a slash.
@@ -12,7 +12,7 @@ pub struct Flags {
     pub period: bool,
 }
 
-/// Whether the whole subject matches.
+/// True if the whole subject matches.
 pub fn matches(pattern: &[u8], subject: &[u8], flags: Flags) -> bool {
     let (mut p, mut s) = (0, 0);
     // Where the last star stands, and how far it has eaten: one place to go back to is enough.

@@ -36,7 +36,6 @@ impl<T> Mutex<T> {
         self.0.get_mut()
     }
 
-    /// The value alone.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }

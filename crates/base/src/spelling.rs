@@ -8,8 +8,8 @@ pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>, limit: usiz
     ranked.filter(|(edits, ..)| *edits <= limit).min().map(|(.., name)| name)
 }
 
-/// How many letters must be changed, added, left out or swapped with their neighbour; case doesn't count. Both texts are short:
-/// names and the words of command lines.
+/// Number of letters that must be changed, added, left out or swapped with their neighbour; case doesn't count. Both
+/// texts are short: names and the words of command lines.
 pub fn distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.to_ascii_lowercase().into_bytes(), b.to_ascii_lowercase().into_bytes());
     let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];

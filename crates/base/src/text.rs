@@ -17,7 +17,8 @@ pub fn unit_seconds(unit: &str) -> Option<f64> {
     })
 }
 
-/// Why `text` is no port, as error messages say it: a number above 65535, or else a service that nobody knows, in getaddrinfo(3)'s words.
+/// The reason why `text` is no port, in the words of error messages: a number above 65535, or else a service that
+/// nobody knows, in getaddrinfo(3)'s words.
 pub fn bad_port(text: &str) -> String {
     match !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit()) {
         true => format!("there is no port {text}: the highest is 65535"),
@@ -56,7 +57,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     (0.0..9.2e18).contains(&bytes).then_some(bytes.round() as u64)
 }
 
-/// Why `parse_bytes` reads nothing in a text, as varnishd says it.
+/// The reason why `parse_bytes` reads nothing in a text, in varnishd's words.
 pub fn bytes_error(text: &str) -> &'static str {
     let text = text.trim();
     let is_half = text.trim_end_matches(['b', 'B']).trim_end().parse().is_ok_and(|n: f64| n.fract() != 0.0);

@@ -42,7 +42,6 @@ impl VxidSource {
         Self { next: AtomicU64::new(1) }
     }
 
-    /// The next id.
     pub fn take(&self) -> Vxid {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         if id & LOG_MASK == 0 { Vxid(self.next.fetch_add(1, Ordering::Relaxed)) } else { Vxid(id) }

@@ -48,7 +48,7 @@ impl Challenge {
         hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
     }
 
-    /// Whether `answer` proves it. Takes as long for a wrong answer as for a right one.
+    /// True if `answer` proves it. Takes as long for a wrong answer as for a right one.
     pub fn is_answered_by(&self, answer: &[u8], secret: &[u8]) -> bool {
         let right = self.answer(secret);
         let differences = right.bytes().zip(answer).fold(0, |d, (r, a)| d | (r ^ a.to_ascii_lowercase()));
@@ -56,7 +56,6 @@ impl Challenge {
     }
 }
 
-/// A fresh secret.
 pub fn new_secret() -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; SECRET_LEN];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;

@@ -45,12 +45,9 @@ pub fn encode<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     out
 }
 
-/// Why bytes are no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplyError {
-    /// The head is malformed.
     Head,
-    /// No such status.
     Status(u16),
     /// Longer than anyone answers.
     TooLong,
@@ -78,12 +75,10 @@ pub struct ReplyDecoder {
 }
 
 impl ReplyDecoder {
-    /// Nothing read yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }

@@ -14,7 +14,6 @@ const OPEN_LINE: usize = 80;
 /// The longest command: VCL arrives in one.
 const LONGEST: usize = 64 << 20;
 
-/// A command as received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     /// The line, for the log (`Rd ...`); of a text after `<<` only the line.
@@ -31,7 +30,6 @@ impl Request {
         self.words.first().and_then(|w| std::str::from_utf8(w).ok()).unwrap_or_default()
     }
 
-    /// Whether the first argument is `-j`.
     pub fn wants_json(&self) -> bool {
         self.words.get(1).is_some_and(|w| w == b"-j")
     }
@@ -87,10 +85,8 @@ impl Request {
     }
 }
 
-/// Why bytes are no command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DecodeError {
-    /// The line can't be split.
     Words(WordError),
     /// A line without a word (`""` has one).
     Empty,
@@ -99,7 +95,6 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// What to answer.
     pub fn reply(&self) -> Reply {
         let text = match self {
             Self::Words(error) => format!("Unknown request.\nType 'help' for more info.\nSyntax Error: {error}\n"),
@@ -140,12 +135,11 @@ impl Decoder {
         Self { authenticated: true, ..Self::default() }
     }
 
-    /// From here on anything goes.
+    /// Says that from here on anything goes.
     pub fn set_authenticated(&mut self) {
         self.authenticated = true;
     }
 
-    /// Takes bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.waiting.extend_from_slice(bytes);
     }

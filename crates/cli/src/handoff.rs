@@ -14,35 +14,29 @@ use crate::words::split;
 
 /// Version of the form; any change counts it up.
 const VERSION: u32 = 12;
-/// What the message begins with.
+/// The beginning of the message.
 const MAGIC: &str = "LACQUER-HANDOFF";
-/// The longest message.
 const LONGEST: usize = 16 << 20;
 
-/// What comes before HTTP on a listener's connections: nothing, a PROXY header, TLS, or one after the other.
+/// The layers before HTTP on a listener's connections: nothing, a PROXY header, TLS, or one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Transport {
     /// A PROXY header (version 1 or 2), in clear.
     pub has_proxy_header: bool,
-    /// TLS.
     pub is_tls: bool,
     /// QUIC, which has TLS in it: the sockets are UDP's.
     pub is_quic: bool,
 }
 
 impl Transport {
-    /// HTTP at once.
     pub const HTTP: Transport = Transport { has_proxy_header: false, is_tls: false, is_quic: false };
     /// A PROXY header, then HTTP.
     pub const PROXY: Transport = Transport { has_proxy_header: true, ..Self::HTTP };
-    /// HTTP over TLS.
     pub const HTTPS: Transport = Transport { is_tls: true, ..Self::HTTP };
     /// A PROXY header, then HTTP over TLS.
     pub const PROXY_HTTPS: Transport = Transport { has_proxy_header: true, ..Self::HTTPS };
-    /// HTTP/3 over QUIC.
     pub const QUIC: Transport = Transport { is_quic: true, ..Self::HTTPS };
 
-    /// All there are.
     pub const ALL: [Transport; 5] = [Self::HTTP, Self::PROXY, Self::HTTPS, Self::PROXY_HTTPS, Self::QUIC];
 }
 
@@ -51,13 +45,11 @@ impl Transport {
 pub struct Listener {
     /// Name (`a0`, or as `-a name=` gives it).
     pub name: String,
-    /// Descriptor, listening already.
+    /// The descriptor, listening already.
     pub fd: i32,
-    /// What is spoken there.
     pub transport: Transport,
     /// Address and port as bound, separated by a space (`127.0.0.1 8080`), or the path of a socket.
     pub address: String,
-    /// Whether it is a Unix-domain socket.
     pub is_uds: bool,
 }
 
@@ -66,26 +58,23 @@ pub struct Listener {
 pub struct Store {
     /// Name (`s0`, `Transient`, ...).
     pub name: String,
-    /// What it keeps its objects in.
     pub kind: Kind,
     /// Size in bytes; `None` is unlimited.
     pub size: Option<u64>,
     /// File of a store that has one.
     pub path: Option<PathBuf>,
-    /// Its descriptor, open for reading and writing.
+    /// The file's descriptor, open for reading and writing.
     pub fd: Option<i32>,
     /// Descriptor of the memory that outlives workers, for a store that has some.
     pub arena_fd: Option<i32>,
     /// The arguments as written, kind included, for messages.
     pub spec: String,
-    /// What else is to be known of one on a disk.
     pub disk: Option<DiskStart>,
 }
 
-/// How a store on a disk begins.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DiskStart {
-    /// What `-s` says, with no default left out.
+    /// The options of `-s`, with no default left out.
     pub options: DiskOptions,
     /// Drawn whenever a store that isn't kept is to begin empty; 0 for one that is kept.
     pub life: u64,
@@ -94,7 +83,7 @@ pub struct DiskStart {
 /// The fleet that a worker belongs to.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct FleetStart {
-    /// What `--fleet` says.
+    /// The text of `--fleet`.
     pub spec: String,
     /// The files that it names, by the names of their settings, as the manager has read them.
     pub files: Vec<(String, Vec<u8>)>,
@@ -107,14 +96,12 @@ impl std::fmt::Debug for FleetStart {
     }
 }
 
-/// What goes from the manager to a worker as a sealed file in memory: `sys::secret`.
+/// The data that goes from the manager to a worker as a sealed file in memory: `sys::secret`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Secret {
-    /// A bundle of certificates.
     Certificates,
-    /// Keys for session tickets.
     TicketKeys,
-    /// What the ACME client has answered for.
+    /// The answers that the ACME client has for challenges.
     Challenges,
     /// No file: the way to the process that has the keys.
     Signer,
@@ -134,29 +121,29 @@ impl Secret {
         }
     }
 
-    /// Of that byte.
+    /// The secret of that letter.
     pub fn of_letter(letter: u8) -> Option<Secret> {
         let all = [Self::Certificates, Self::TicketKeys, Self::Challenges, Self::Signer, Self::OriginKeys];
         all.into_iter().find(|kind| kind.letter() == letter)
     }
 }
 
-/// What a worker is to clients of QUIC. Of each address there are two sets of sockets, for two workers of which one takes the other's
-/// place (`sys::udp::Steering`).
+/// The identity of a worker to clients of QUIC. Of each address there are two sets of sockets, for two workers of which
+/// one takes the other's place (`sys::udp::Steering`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quic {
     /// The manager's, from which keys are made: the same for all workers.
     pub secret: [u8; 32],
-    /// In its connections' ids.
+    /// The number in its connections' ids.
     pub life: u16,
-    /// Which set of sockets it has: 0 or 1.
+    /// The number of its set of sockets: 0 or 1.
     pub set: u8,
     /// The life of a worker that still has connections, on the other set.
     pub former: Option<u16>,
 }
 
 impl Quic {
-    /// Before the first worker.
+    /// The state before the first worker.
     pub fn new(secret: [u8; 32]) -> Self {
         Quic { secret, life: 0, set: 0, former: None }
     }
@@ -170,7 +157,7 @@ impl Quic {
         self.life = self.life.wrapping_add(1);
     }
 
-    /// As words of a line.
+    /// The words of a line.
     pub fn words(&self) -> [Vec<u8>; 4] {
         let former = self.former.map_or_else(String::new, |life| life.to_string());
         let rest = [self.life.to_string(), self.set.to_string(), former];
@@ -178,7 +165,7 @@ impl Quic {
         [self.secret.to_vec(), life, set, former]
     }
 
-    /// Reads [`Quic::words`].
+    /// Reads the words of [`Quic::words`].
     pub fn read(words: &[Vec<u8>]) -> Option<Self> {
         let [secret, life, set, former] = words else { return None };
         let set = number(set).filter(|set| *set < 2)?;
@@ -189,13 +176,12 @@ impl Quic {
 /// Everything a worker needs to know before it accepts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkerStart {
-    /// Listening sockets.
     pub listeners: Vec<Listener>,
     /// Stores, in the order of `-s`; Transient is among them.
     pub stores: Vec<Store>,
     /// Workdir (`-n`), absolute, for messages: it is the current directory, and its path may lead through closed ones.
     pub workdir: PathBuf,
-    /// Identity (`-i`).
+    /// The identity (`-i`) of the server.
     pub identity: String,
     /// Descriptor of the CLI socket.
     pub cli_fd: i32,
@@ -203,9 +189,9 @@ pub struct WorkerStart {
     pub panic_fd: Option<i32>,
     /// Descriptor of what holds the journal of invalidations, if there is one.
     pub journal_fd: Option<i32>,
-    /// What the one worker has locked that writes to disks; its own opening of it.
+    /// The lock that the one worker holds that writes to disks; its own opening of it.
     pub write_lock_fd: Option<i32>,
-    /// It is a file, which outlives the machine's power, not memory.
+    /// The journal is a file, which outlives the machine's power, not memory.
     pub journal_lasts: bool,
     /// Descriptors of pipes, each for a thread that holds it alone: the manager sees by them that the worker ends.
     pub sentinel_fds: Vec<i32>,
@@ -219,9 +205,9 @@ pub struct WorkerStart {
     pub ticket_keys_fd: Option<i32>,
     /// Socket over which later ones come.
     pub secrets_fd: Option<i32>,
-    /// What it is to clients of QUIC, if there is a listener for it.
+    /// The identity to clients of QUIC, if there is a listener for it.
     pub quic: Option<Quic>,
-    /// What tokens of waiting rooms are signed by.
+    /// The key that signs tokens of waiting rooms.
     pub class_key: [u8; 32],
     /// The fleet that it belongs to, if there is one.
     pub fleet: Option<FleetStart>,
@@ -237,7 +223,7 @@ pub struct WorkerStart {
     pub group: Option<String>,
     /// Run under varnishtest (`debug=+vtc_mode`).
     pub vtc_mode: bool,
-    /// Whether commands are to be authenticated no more on this socket; always so today.
+    /// True if commands are to be authenticated no more on this socket; always so today.
     pub trusted: bool,
     /// All parameters, as `Params::encode` writes them.
     pub params: String,
@@ -276,14 +262,12 @@ impl Default for WorkerStart {
     }
 }
 
-/// Why a message can't be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HandoffError {
     /// Not a message of ours.
     Magic,
-    /// Of another program version.
+    /// The message is of another program version.
     Version(String),
-    /// Longer than any.
     TooLong,
     /// A line that can't be read.
     Line(String),
@@ -303,7 +287,6 @@ impl std::fmt::Display for HandoffError {
 impl std::error::Error for HandoffError {}
 
 impl WorkerStart {
-    /// The message.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
         for l in &self.listeners {
@@ -495,7 +478,7 @@ fn store(words: &[Vec<u8>]) -> Option<Store> {
     })
 }
 
-/// What a line says of a store on a disk, which stands above it.
+/// The words of a line on a store on a disk, which stands above it.
 fn disk_words(disk: &DiskStart) -> [Vec<u8>; 7] {
     let DiskOptions { front_bytes, index_bytes, direct, checks, keep, journal } = &disk.options;
     let bytes = |bytes: &Option<u64>| bytes.map_or_else(String::new, |bytes| bytes.to_string()).into_bytes();

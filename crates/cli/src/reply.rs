@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Replies: a 13-byte head with status and length, the body, a newline.
 
-/// Status of a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u16)]
 pub enum Status {
     /// The line could not be split.
     Syntax = 100,
-    /// No such command.
+    /// There is no such command.
     Unknown = 101,
-    /// Not built.
+    /// The command isn't built.
     Unimplemented = 102,
-    /// Too few arguments.
     TooFew = 104,
-    /// Too many arguments.
     TooMany = 105,
-    /// A wrong argument.
     Param = 106,
-    /// Authentication is needed.
+    /// The client must authenticate first.
     Auth = 107,
-    /// Done.
+    /// The command was carried out.
     Ok = 200,
     /// Done, and the text was cut at `cli_limit`.
     Truncated = 201,
@@ -40,7 +36,6 @@ impl Status {
             .find(|s| *s as u16 == number)
     }
 
-    /// The number.
     pub const fn number(self) -> u16 {
         self as u16
     }
@@ -52,34 +47,29 @@ pub const HEAD_LEN: usize = 13;
 /// A reply. The body is bytes: VCL source need not be UTF-8.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// Status.
     pub status: Status,
     /// Text, without the newline that frames it.
     pub body: Vec<u8>,
 }
 
 impl Reply {
-    /// A reply with this status.
     pub fn new(status: Status, body: impl Into<Vec<u8>>) -> Self {
         Self { status, body: body.into() }
     }
 
-    /// 200.
     pub fn ok(body: impl Into<Vec<u8>>) -> Self {
         Self::new(Status::Ok, body)
     }
 
-    /// 106.
     pub fn param(body: impl Into<Vec<u8>>) -> Self {
         Self::new(Status::Param, body)
     }
 
-    /// 300.
     pub fn cant(body: impl Into<Vec<u8>>) -> Self {
         Self::new(Status::Cant, body)
     }
 
-    /// What a command nobody knows is answered.
+    /// The answer to a command that nobody knows.
     pub fn unknown() -> Self {
         Self::new(Status::Unknown, "Unknown request.\nType 'help' for more info.\n")
     }
@@ -110,14 +100,13 @@ impl Reply {
     }
 }
 
-/// What a JSON reply begins with: version, the command with its arguments, the time. `words` without the `-j`-less
+/// The beginning of a JSON reply: version, the command with its arguments, the time. `words` without the `-j`-less
 /// rest, as received; `now` in seconds since 1970. Elements follow, each after `,`; then [`json_end`].
 pub fn json_begin(version: u32, words: &[Vec<u8>], now: f64) -> String {
     let quoted: Vec<String> = words.iter().map(|w| tables::json::quote(&String::from_utf8_lossy(w))).collect();
     format!("[ {version}, [{}], {now:.3}", quoted.join(", "))
 }
 
-/// What a JSON reply ends with.
 pub const fn json_end() -> &'static str {
     "\n]\n"
 }

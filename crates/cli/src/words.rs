@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Splitting a line into words: white space separates, double quotes keep it, a backslash escapes.
 
-/// Why a line can't be split. `Display` is what follows `Syntax Error: `.
+/// The reason why a line can't be split. `Display` is what follows `Syntax Error: `.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WordError {
     /// A backslash that begins no known sequence.
     Backslash,
     /// A quote within a word.
     Quote,
-    /// A quote that is never closed.
     MissingQuote,
     /// Two quoted words without white space between them.
     MissingSeparator,

@@ -155,12 +155,10 @@ impl Bench {
     }
 }
 
-/// CPU time of this process.
 fn cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("every process has this clock").into()
 }
 
-/// Numbers that are the same in each run.
 struct Dice(u64);
 
 impl Dice {

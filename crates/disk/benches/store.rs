@@ -77,7 +77,7 @@ impl Bench {
         (all + self.objects * 48 + (128 << 20)).next_multiple_of(4096)
     }
 
-    /// Whether that object has a body.
+    /// True if that object has a body.
     fn is_real(&self, number: u64) -> bool {
         number * self.real / self.objects != (number + 1) * self.real / self.objects
     }
@@ -141,7 +141,7 @@ impl Bench {
         put.finish(&fields(digest), &Texts { head: &head, ..Texts::default() }).map(drop)
     }
 
-    /// How soon it serves, and how soon all of it; what those notice who are served meanwhile.
+    /// Time until it serves, and until all of it is found; latency of requests meanwhile.
     fn start(&self) {
         let (before, begin, cpu) = (resident(), Instant::now(), cpu());
         let (disk, running) = self.open();
@@ -281,7 +281,6 @@ impl Bench {
     }
 }
 
-/// What works for a store.
 struct Running {
     is_over: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<()>>,
@@ -343,14 +342,12 @@ fn percentiles(times: &mut [Duration]) -> String {
     format!("p50 {:.0} us, p99 {:.0}, p99.9 {:.0}", at(0.5), at(0.99), at(0.999))
 }
 
-/// Bytes of memory of this process.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-/// CPU time of this process.
 struct Cpu(Duration);
 
 fn cpu() -> Cpu {
@@ -363,7 +360,7 @@ impl Cpu {
     }
 }
 
-/// Which of several tasks are to be polled.
+/// Wakers of several tasks, with a mark for each that is to be polled.
 struct Woken {
     tasks: Mutex<Vec<usize>>,
     thread: Thread,
@@ -384,7 +381,6 @@ impl Wake for TaskWaker {
     }
 }
 
-/// Runs all of them to their end on this thread.
 fn block_on_all(tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
     let woken = Arc::new(Woken { tasks: Mutex::new((0..tasks.len()).collect()), thread: thread::current() });
     let wakers: Vec<Waker> =
@@ -404,7 +400,6 @@ fn block_on_all(tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
     }
 }
 
-/// Numbers that are the same in each run.
 struct Dice(u64);
 
 impl Dice {

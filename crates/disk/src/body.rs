@@ -27,10 +27,9 @@ mod runs;
 
 pub(crate) use living::Living;
 
-/// How often a body is read again when the device was too slow (or closed): its reader has nothing better to do.
+/// Most times that a body is read again when the device was too slow (or closed): its reader has nothing better to do.
 const MOST_STALLS: u32 = 10;
 
-/// A body on the disk. Cheap to clone.
 #[derive(Clone)]
 pub struct DiskBody {
     shared: Arc<Shared>,
@@ -47,7 +46,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Its record, once there is one.
+    /// The body's record, once there is one.
     candidate: Option<Candidate>,
     chunks: Vec<Chunk>,
     runs: Runs,
@@ -58,20 +57,17 @@ struct State {
     pinned: Vec<u32>,
 }
 
-/// A reading that is begun once the state is unlocked.
 struct Start {
     place: Place,
     running: Running,
 }
 
-/// What a reader is to do next.
 enum Step {
-    /// There it is.
     Take {
         chunk: Chunk,
         entry: Buf,
     },
-    /// There it is, if it is right.
+    /// The chunk is read and needs a check.
     Check {
         number: usize,
         run: u64,
@@ -106,20 +102,19 @@ impl DiskBody {
         self.shared.inline.as_ref()
     }
 
-    /// More of it is written.
     pub(crate) fn grow(&self, more: &[Chunk]) {
         let bytes: u64 = more.iter().map(|chunk| u64::from(chunk.len)).sum();
         self.shared.state.lock().chunks.extend_from_slice(more);
         self.shared.len.fetch_add(bytes, Relaxed);
     }
 
-    /// Its record is on its way: it goes with the body.
+    /// Notes that the record is on its way: it goes with the body.
     pub(crate) fn set_record(&self, record: Candidate) {
         self.shared.state.lock().candidate = Some(record);
         self.shared.core.living.add(record, &self.shared);
     }
 
-    /// The same bytes are written there.
+    /// Notes that the same bytes are written at `to`, as well.
     fn move_on(&self, to: Candidate, chunks: &[Chunk]) {
         let shared = &self.shared;
         {
@@ -136,7 +131,6 @@ impl DiskBody {
         shared.core.living.add(to, shared);
     }
 
-    /// The bytes of one chunk, read now.
     pub(crate) fn read_chunk(&self, number: usize) -> impl Future<Output = Result<Buf, Lost>> + Send + use<> {
         let chunk = self.shared.state.lock().chunks[number];
         let shared = self.shared.clone();
@@ -151,7 +145,6 @@ impl DiskBody {
         }
     }
 
-    /// How many chunks it has, when it didn't come with its record.
     pub(crate) fn chunk_count(&self) -> usize {
         if self.shared.inline.is_some() { 0 } else { self.shared.state.lock().chunks.len() }
     }
@@ -258,7 +251,7 @@ impl State {
         }
     }
 
-    /// Begins to read what a reader wants and nobody has read.
+    /// Begins to read chunks that a reader wants and nobody has read.
     fn read_ahead(&mut self, core: &Arc<Core>, cx: &mut Context<'_>, id: u64, starts: &mut Vec<Start>) {
         let has_memory = core.read_bytes.load(Relaxed) < core.options.read_ahead_bytes;
         let wanted = self.readers.wanted(id, has_memory);
@@ -280,7 +273,6 @@ impl State {
         }
     }
 
-    /// The body's segments are read.
     fn pin(&mut self, core: &Core) {
         let Some(opened) = core.opened() else { return };
         for chunk in &self.chunks {
@@ -292,7 +284,6 @@ impl State {
         }
     }
 
-    /// Not any more.
     fn unpin(&mut self, core: &Core) {
         let Some(opened) = core.opened() else { return };
         for segment in self.pinned.drain(..) {
@@ -300,7 +291,7 @@ impl State {
         }
     }
 
-    /// Lets go of what nobody wants of these chunks.
+    /// Drops chunks among these that nobody wants.
     fn drop_unwanted(&mut self, left: Range<usize>) {
         let readers = &self.readers;
         self.runs.retain(left, |chunks| readers.want_any(chunks));
@@ -308,7 +299,7 @@ impl State {
 }
 
 impl Core {
-    /// Whether a chunk's segment is still the one that it was written to.
+    /// True if a chunk's segment is still the one that it was written to.
     fn has(&self, chunk: Chunk) -> bool {
         chunk.generation != 0 && self.generation_at(chunk.at) == chunk.generation
     }
@@ -377,7 +368,7 @@ impl Shared {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether that is the chunk's entry, and whole.
+    /// Checks that it is the chunk's entry, and whole.
     fn check(&self, number: usize, chunk: Chunk, entry: &[u8]) -> Result<(), Lost> {
         let store_id = self.core.geometry().superblock.store_id;
         let head = EntryHead::decode(entry, store_id, chunk.generation, chunk.at);
@@ -391,7 +382,7 @@ impl Shared {
         }
     }
 
-    /// Something is wrong with a chunk: nobody gets any more of the body.
+    /// Marks the body as lost, because of this chunk: nobody gets any more of it.
     fn lose(&self, chunk: Chunk, lost: Lost) {
         let candidate = self.state.lock().candidate;
         self.core.lost(candidate, (chunk.generation, chunk.at), lost);
@@ -405,7 +396,7 @@ impl Shared {
     }
 }
 
-/// Whether it says nothing about the body: the device was too slow, or the thread that read has ended.
+/// True for an error that says nothing about the body: the device was too slow, or the thread that read has ended.
 fn is_passing(error: DeviceError) -> bool {
     matches!(error, DeviceError::Stalled | DeviceError::Closed)
 }

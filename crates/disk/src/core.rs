@@ -24,12 +24,11 @@ use crate::options::{OpenError, Options};
 use crate::segments::Segment;
 use crate::task::Signal;
 
-/// What is shared.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub device: Arc<dyn Device>,
     pub options: Options,
-    /// Who knows whether an object may still be served.
+    /// Tells if an object may still be served.
     pub judge: OnceLock<Box<dyn Judge>>,
     pub counters: Counters,
     pub index: Index,
@@ -49,7 +48,7 @@ pub(crate) struct Core {
     pub is_stalled: AtomicBool,
     pub is_closing: AtomicBool,
     pub tenure: Tenure,
-    /// What was there belonged to another journal.
+    /// True if the content belonged to another journal.
     pub is_another_journals: AtomicBool,
     /// All that was there can be found.
     pub is_read_in: AtomicBool,
@@ -57,13 +56,12 @@ pub(crate) struct Core {
     pub segments_to_load: AtomicU64,
 }
 
-/// What is known once the device has been opened.
+/// State known once the device has been opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub superblock: Superblock,
-    /// The generation of each segment; 0: what is found there isn't served.
+    /// The generation of each segment; 0: its content isn't served.
     pub generations: Box<[AtomicU64]>,
-    /// Who reads from each segment.
     pub uses: Box<[Use]>,
 }
 
@@ -74,21 +72,18 @@ impl Opened {
     }
 }
 
-/// Who reads from a segment.
 #[derive(Default, Debug)]
 pub(crate) struct Use {
     /// Bodies with a reader that have a part there.
     pub readers: AtomicU32,
-    /// It is about to be written anew: nobody is to begin.
+    /// True if it is about to be written anew: nobody is to begin.
     pub is_condemned: AtomicBool,
 }
 
-/// The log of segments.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub segments: Vec<Segment>,
     pub open: Option<OpenSegment>,
-    /// The segments to be written next.
     pub prepared: VecDeque<u32>,
     /// Those that get their footers next, or now.
     pub sealing: VecDeque<Sealing>,
@@ -103,11 +98,10 @@ pub(crate) struct Log {
     pub under_way: UnderWay,
     /// Objects that can be found once all before their end is written, in order.
     pub pending: VecDeque<Pending>,
-    /// How many writes have failed.
+    /// Number of failed writes.
     pub failures: u64,
     /// Nothing is put before this second, after a write that failed.
     pub paused_until: u32,
-    /// Puts in progress.
     pub puts: Vec<Weak<PutMark>>,
     /// Removals that aren't in the log yet.
     pub unwritten: Vec<Removal>,
@@ -125,12 +119,12 @@ pub(crate) struct Log {
     pub is_handed_over: bool,
     /// The head of a segment is being written.
     pub is_preparing: bool,
-    /// Where records of the segment reclaimed last have been moved to: somebody may still know them by generation and
-    /// address from before.
+    /// New places of records from the segment reclaimed last, by generation and address: somebody may still know them
+    /// by the old ones.
     pub moved: HashMap<(u64, u64), (u64, u64)>,
 }
 
-/// What the device is asked to write, as far as that tells whether it does anything at all.
+/// Operations that the device was asked for, to tell if it does anything at all.
 #[derive(Default, Debug)]
 pub(crate) struct UnderWay {
     count: u32,
@@ -151,13 +145,13 @@ impl UnderWay {
         self.since = now;
     }
 
-    /// Whether there is something, and nothing has ended for so many seconds.
+    /// True if something is in progress and nothing has ended for so many seconds.
     pub fn stands_still(&self, now: u32, seconds: u32) -> bool {
         self.count > 0 && now.saturating_sub(self.since) >= seconds
     }
 }
 
-/// What recovery has to know of objects that it hasn't reached.
+/// Facts that recovery keeps for objects that it hasn't reached.
 #[derive(Default, Debug)]
 pub(crate) struct Recovering {
     pub keys: HashMap<Key, u64>,
@@ -176,14 +170,13 @@ impl Recovering {
     }
 }
 
-/// The segment that is being written.
 #[derive(Debug)]
 pub(crate) struct OpenSegment {
     pub index: u32,
     pub generation: u64,
     /// Bytes of the segment that are taken, what is in the batch included.
     pub filled: u64,
-    /// What isn't being written yet; begins on a block.
+    /// Bytes that aren't being written yet; begins on a block.
     pub batch: Vec<u8>,
     /// The batch was there at the last tick already.
     pub is_aged: bool,
@@ -202,10 +195,10 @@ pub(crate) struct Sealing {
     pub lines: Vec<Line>,
     /// Removals that its entries tell of, which nobody looks at once there is a footer.
     pub own: Vec<Removal>,
-    /// How many removals there were when it ended. Later ones may concern what is in later segments, and recovery must
-    /// know a removal before it reads what that concerns.
+    /// Number of removals when it ended. Later ones may concern objects in later segments, and recovery must know a
+    /// removal before it reads what that concerns.
     pub removals: usize,
-    /// What of the log must have been written before.
+    /// Position up to which the log must be written before.
     pub position: u64,
     pub failures_before: u64,
 }
@@ -296,7 +289,7 @@ impl Core {
         opened.superblock.segment_at(at).map_or(0, |index| opened.generations[index as usize].load(Relaxed))
     }
 
-    /// Whether what is at a unit is about to be written over.
+    /// True if a unit is about to be written over.
     pub fn is_condemned(&self, at: u64) -> bool {
         let Some(opened) = self.opened() else { return false };
         opened.superblock.segment_at(at).is_some_and(|index| opened.uses[index as usize].is_condemned.load(Relaxed))
@@ -337,8 +330,8 @@ impl Core {
         start / UNIT..(start + superblock.segment_bytes) / UNIT
     }
 
-    /// So many segments are prepared at most, and so many may wait for their footers: short ones are full before a disk has
-    /// brought one to stable storage.
+    /// Most segments that are prepared, and that wait for their footers: short ones are full before a disk has brought
+    /// one to stable storage.
     pub fn segments_ahead(&self) -> usize {
         let Superblock { segment_bytes, segments, .. } = self.geometry().superblock;
         (AHEAD / segment_bytes).min(u64::from(segments / AHEAD_SHARE)).clamp(1, MOST_AHEAD) as usize
@@ -349,12 +342,11 @@ impl Core {
         self.geometry().superblock.segment_bytes * log.segments.len() as u64 / 2
     }
 
-    /// Pages of so many bytes, with anything in them.
     pub fn pages(&self, len: usize) -> Pages {
         self.options.pool.as_ref().map_or_else(|| Pages::zeroed(len), |pool| pool.take(len))
     }
 
-    /// Whether the owner wants it to end.
+    /// True if the owner wants it to end.
     pub fn is_closing(&self) -> bool {
         self.is_closing.load(Relaxed)
     }
@@ -388,7 +380,6 @@ impl Log {
         }
     }
 
-    /// Up to where everything is written.
     pub fn written(&self) -> u64 {
         let batch = self.open.as_ref().map_or(0, |open| open.batch.len() as u64);
         self.in_flight.keys().next().copied().unwrap_or(self.position - batch)

@@ -3,7 +3,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A number that only goes up.
 #[derive(Default, Debug)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -19,11 +18,10 @@ impl Counter {
 
 macro_rules! counters {
     ($($(#[doc = $text:literal])+ $name:ident;)+) => {
-        /// The counters themselves.
         #[derive(Default, Debug)]
         pub(crate) struct Counters { $(pub $name: Counter,)+ }
 
-        /// What the counters say at a moment.
+        /// Values of the counters at a moment.
         #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
         pub struct DiskCounts { $($(#[doc = $text])+ pub $name: u64,)+ }
 

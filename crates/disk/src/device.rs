@@ -31,7 +31,6 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// Bytes: whole blocks, and the same as long as it is open.
     fn len(&self) -> u64;
 
-    /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -41,21 +40,20 @@ pub trait Device: Send + Sync + fmt::Debug {
     fn start(&self, op: Op, done: Done);
 }
 
-/// What a device is to do.
 #[derive(Debug)]
 pub enum Op {
     /// Fill `into`, all of it.
     Read {
         /// The first byte, a multiple of the block size.
         at: u64,
-        /// What comes back filled.
+        /// Pages that come back filled.
         into: Pages,
     },
     /// Write `from`, all of it.
     Write {
         /// The first byte, a multiple of the block size.
         at: u64,
-        /// What doesn't change meanwhile.
+        /// Pages that don't change meanwhile.
         from: Arc<Pages>,
     },
     /// Bring to stable storage whatever has ended before.
@@ -65,7 +63,6 @@ pub enum Op {
 /// Hears how an operation ended: with the pages of a read, or with none.
 pub type Done = Box<dyn FnOnce(Result<Pages, DeviceError>) + Send>;
 
-/// Why an operation didn't do what it was to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceError {
     /// The system's number, as EIO.
@@ -76,14 +73,13 @@ pub enum DeviceError {
     Range,
     /// Too many operations are in progress. Nothing was done.
     Busy,
-    /// It took longer than it may. It may still happen at any later time: a write's blocks hold anything until then.
+    /// The operation took too long. It may still happen at any later time: a write's blocks hold anything until then.
     Stalled,
     /// The device is closed. Nothing was done.
     Closed,
 }
 
 impl DeviceError {
-    /// Whether the device is full.
     pub fn is_no_space(self) -> bool {
         const ENOSPC: i32 = 28;
         const EDQUOT: i32 = 122;
@@ -117,7 +113,7 @@ pub fn perform(device: &dyn Device, op: Op) -> Result<Pages, DeviceError> {
     hears.recv().unwrap_or(Err(DeviceError::Closed))
 }
 
-/// What an error of the system's means here.
+/// The error for one of the system's.
 pub(crate) fn stated(error: &io::Error) -> DeviceError {
     match (error.raw_os_error(), error.kind()) {
         (Some(number), _) => DeviceError::Os(number),
@@ -143,7 +139,7 @@ struct Ends(Mutex<Receiver<()>>);
 impl Ends {
     const PATIENCE: Duration = Duration::from_secs(2);
 
-    /// What each thread holds until it has let go of all else; the other side.
+    /// A sender that each thread holds until it has let go of all else; and the other side.
     fn new() -> (Sender<()>, Ends) {
         let (end, ends) = channel();
         (end, Ends(Mutex::new(ends)))

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Numbers drawn from a seed, for tests: the same seed, the same numbers.
 
-/// What is drawn from.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 

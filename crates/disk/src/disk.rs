@@ -27,20 +27,16 @@ pub struct Disk {
     pub(crate) core: Arc<Core>,
 }
 
-/// How far a store is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// What it is doing.
     pub stage: Stage,
     /// Segments that are loaded, of those that are to be.
     pub segments_loaded: u64,
-    /// Segments that were found.
     pub segments: u64,
     /// Objects that can be found.
     pub objects: u64,
 }
 
-/// What a store is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// Another process has it.
@@ -49,39 +45,33 @@ pub enum Stage {
     Opening,
     /// Objects are being found; those that aren't yet are misses, and nothing is stored.
     Recovering,
-    /// Everything is there.
     Ready,
-    /// It can't be opened.
+    /// The store can't be opened.
     Refused(OpenError),
 }
 
-/// What a store takes and holds.
+/// Memory and space that a store uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// Objects that can be found.
     pub objects: u64,
-    /// Memory of the index.
     pub index_bytes: u64,
     /// Memory of what waits to be written, of tables and of removals for footers to come.
     pub buffer_bytes: u64,
     /// Memory of what was read of bodies and is on its way to somebody.
     pub read_bytes: u64,
-    /// Bytes of a segment.
     pub segment_bytes: u64,
-    /// Bytes of all segments.
     pub total_bytes: u64,
     /// Bytes of segments that hold nothing.
     pub free_bytes: u64,
 }
 
-/// Why what was done before isn't known to be on stable storage.
+/// Reasons why earlier changes aren't known to be on stable storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyncError {
     /// Removals can't be written at the moment.
     NotWritten,
-    /// A write failed.
     Failed,
-    /// The device said so.
+    /// The device failed to sync.
     Device(DeviceError),
 }
 
@@ -134,12 +124,11 @@ impl Disk {
         core.changed.wait_for(|| is_over().then_some(())).await;
     }
 
-    /// Whether it began empty as its journal knows nothing of what was there ([`crate::Bond`]).
+    /// True if it began empty because its journal knows nothing of the content ([`crate::Bond`]).
     pub fn was_unknown(&self) -> bool {
         self.core.is_another_journals.load(Relaxed)
     }
 
-    /// How far it is.
     pub fn progress(&self) -> Progress {
         let stage = match self.core.opened.get() {
             None if self.core.tenure.past().is_none() => Stage::Waiting,
@@ -156,7 +145,7 @@ impl Disk {
         }
     }
 
-    /// What may be the object of a digest, the newest first, without I/O. Variants of one digest are told apart by
+    /// Candidates for the object of a digest, the newest first, without I/O. Variants of one digest are told apart by
     /// loading them.
     pub fn find(&self, digest: &[u8; 32]) -> Vec<Candidate> {
         self.core.find(digest)
@@ -180,7 +169,7 @@ impl Disk {
         self.core.note_use(candidate);
     }
 
-    /// Its lives were changed: nobody wants it from this second on. For as long as this process lives.
+    /// Changes the second from which on nobody wants a candidate. It holds for as long as this process lives.
     pub fn set_expiry(&self, candidate: Candidate, expiry: u32) {
         self.core.index.update(candidate.place, candidate.at, |slot| slot.expiry = expiry);
     }
@@ -276,12 +265,10 @@ impl Disk {
         core.changed.wait_for(|| core.log.lock().sealing.is_empty().then_some(())).await;
     }
 
-    /// What has happened.
     pub fn counts(&self) -> DiskCounts {
         self.core.counters.now()
     }
 
-    /// What it takes and holds.
     pub fn usage(&self) -> Usage {
         let log = self.core.log.lock();
         let batch = log.open.as_ref().map_or(0, |open| open.batch.capacity() + size_of_val(&*open.lines));
@@ -313,7 +300,7 @@ async fn recovered(core: &Core) -> bool {
 }
 
 impl Core {
-    /// Of a device that nobody has looked at.
+    /// The core of a store whose device nobody has looked at.
     pub fn new(device: Arc<dyn Device>, options: Options) -> Arc<Core> {
         Arc::new(Core {
             index: Index::new(device.len(), options.index_bytes),

@@ -7,11 +7,9 @@ use crate::format::removal::Removal;
 use crate::format::segment::{Line, Parts, Trailer};
 use crate::task;
 
-/// A footer that was found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Footer {
     pub trailer: Trailer,
-    /// Where it begins on the device.
     start: u64,
 }
 
@@ -38,13 +36,11 @@ pub(crate) async fn read(core: &Core, index: u32, generation: u64) -> Option<Foo
 }
 
 impl Footer {
-    /// Its table of objects.
     pub async fn lines(&self, core: &Core) -> Option<Vec<Line>> {
         let bytes = self.part(core, 0, self.trailer.parts().removals[0]).await?;
         self.trailer.decode_lines(&bytes, core.geometry().superblock.store_id)
     }
 
-    /// Its removals, from the copy that is whole.
     pub async fn removals(&self, core: &Core) -> Option<Vec<Removal>> {
         let parts = self.trailer.parts();
         let ends = [parts.removals[1], parts.trailers[0]];

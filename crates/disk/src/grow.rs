@@ -23,7 +23,6 @@ const PATIENCE_WITH_FAILURES: u32 = 3;
 /// such bodies stay there, until the device has ended something.
 const PATIENCE_IN_MEMORY: u32 = 2;
 
-/// How far the writing of a body is.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     /// Chunks that aren't known to be written, with the log's position after each.
@@ -31,7 +30,7 @@ pub(crate) struct Progress {
     /// Chunks before them, and their bytes.
     written: Vec<Chunk>,
     written_bytes: u64,
-    /// Those are there to be read.
+    /// The body up to the written chunks, for readers.
     pub body: Option<DiskBody>,
     /// Waits for room instead of being refused.
     pub is_patient: bool,
@@ -41,12 +40,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A chunk was appended.
+    /// Notes a chunk that was appended.
     pub fn appended(&mut self, end: u64, chunk: Chunk) {
         self.unwritten.push_back((end, chunk));
     }
 
-    /// Takes note of what has been written.
+    /// Takes note of written chunks.
     fn settle(&mut self, log: &Log) {
         let written = log.written();
         let known = self.written.len();
@@ -62,8 +61,8 @@ impl Progress {
         }
     }
 
-    /// Whether there is no use in waiting any longer: that took too long, or writes fail, and nothing is on its way that
-    /// could change anything. A client waits for this body, which may have room in memory as long as all of it is there.
+    /// True if waiting is of no use any longer: it took too long, or writes fail, and nothing is on its way that could
+    /// change anything. A client waits for this body, which may have room in memory as long as all of it is there.
     fn is_over(&mut self, core: &Core) -> bool {
         let now = core.now.load(Relaxed);
         let waits_since = *self.waits_since.get_or_insert(now);
@@ -127,7 +126,7 @@ impl Put {
         })
     }
 
-    /// What of the body is written, to be read; it grows as more is found to be. All of it is the object's body.
+    /// The written part of the body, for readers; it grows with later writes. In the end it is the object's body.
     pub fn so_far(&mut self) -> DiskBody {
         let (core, key) = (&self.core, self.mark.key);
         let written = &self.progress.written;
@@ -155,7 +154,7 @@ impl Put {
         if self.tail.is_empty() { Ok(()) } else { self.append_chunk(self.tail.len()) }
     }
 
-    /// How many bytes are written. What isn't is on its way after this.
+    /// Number of written bytes. The rest is on its way after this.
     fn settle(&mut self) -> Result<u64, Refused> {
         self.append_patiently()?;
         let core = self.core.clone();

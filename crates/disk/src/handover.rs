@@ -22,14 +22,13 @@ use crate::core::{Core, Log};
 use crate::disk::Disk;
 use crate::options::{Bond, Options, Others};
 
-/// What the journal says, as far as a store has to know it when it is opened.
 #[derive(Debug)]
 pub(crate) struct Past {
     journal: Option<Bond>,
     least_ban_seq: u64,
 }
 
-/// What this process may do with the store.
+/// This process's rights on the store.
 #[derive(Debug)]
 pub(crate) struct Tenure {
     /// Set once nobody else writes.
@@ -131,17 +130,16 @@ impl Core {
         self.changed.wait_for(|| if self.may_write() { Some(true) } else { self.is_closing().then_some(false) }).await
     }
 
-    /// Whether nobody else reads.
     pub fn is_own(&self) -> bool {
         self.tenure.is_own.load(Acquire)
     }
 
-    /// Whether another process may write over what is read here.
+    /// True if another process may write over blocks that are read here.
     pub fn is_handed_over(&self) -> bool {
         self.tenure.is_handed_over.load(Acquire)
     }
 
-    /// Whether the checksums of bodies are looked at.
+    /// True if the checksums of bodies are verified.
     pub fn checks_bodies(&self) -> bool {
         self.options.checks_bodies || self.is_handed_over()
     }

@@ -86,7 +86,7 @@ impl Home for Disk {
 }
 
 impl Disk {
-    /// What that names, if it can be found.
+    /// The candidate of an id, if it can be found.
     fn candidate(&self, digest: &[u8; 32], id: HomeId) -> Option<Candidate> {
         let place = self.core.index.place(&key_of(digest));
         let (generation, at) = self.core.resolve(id)?;

@@ -16,8 +16,8 @@ use crate::format::Key;
 use shard::Shard;
 pub(crate) use shard::{MOST_USE, Slot};
 
-/// Where a key's objects are in the index: the shard, and the tag in it. What has places next to each other is next to
-/// each other in memory.
+/// Position of a key's objects in the index: the shard, and the tag in it. Neighbouring places are neighbours in
+/// memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Place(u64);
 
@@ -67,7 +67,6 @@ impl Index {
         }
     }
 
-    /// Where objects of that key are.
     pub fn place(&self, key: &Key) -> Place {
         let [low, high] = [0, 8].map(|at| u64::from_le_bytes(key[at..at + 8].try_into().expect("8 of 16 bytes")));
         let product = u128::from(low ^ self.seeds[0]) * u128::from(high ^ self.seeds[1]);
@@ -75,18 +74,17 @@ impl Index {
         Place::new((hash >> 32) as u32 & (self.shards.len() as u32 - 1), hash as u32)
     }
 
-    /// What there is at a place and hasn't expired.
+    /// Slots at a place that haven't expired.
     pub fn find(&self, place: Place, now: u32) -> Vec<Slot> {
         let shard = self.shard(place).lock();
         shard.of_tag(place.tag()).filter(|slot| slot.expiry > now).collect()
     }
 
-    /// The slot of one record.
     pub fn get(&self, place: Place, at: u64) -> Option<Slot> {
         self.shard(place).lock().of_tag(place.tag()).find(|slot| slot.at == at)
     }
 
-    /// Adds one. False: the bound is reached.
+    /// Adds a slot; false if the bound is reached.
     pub fn insert(&self, place: Place, slot: Slot) -> bool {
         let is_in = self.insert_into(&mut self.shard(place).lock(), place, slot);
         self.objects.fetch_add(u64::from(is_in), Relaxed);
@@ -127,7 +125,6 @@ impl Index {
         true
     }
 
-    /// Takes one out.
     pub fn remove(&self, place: Place, at: u64) -> Option<Slot> {
         let removed = self.shard(place).lock().remove(place.tag(), |slot| slot.at == at);
         self.count_removed(usize::from(removed.is_some()));
@@ -157,7 +154,6 @@ impl Index {
         removed
     }
 
-    /// Takes out all at a place.
     pub fn remove_all(&self, place: Place) -> Vec<Slot> {
         let mut shard = self.shard(place).lock();
         let removed: Vec<Slot> = std::iter::from_fn(|| shard.remove(place.tag(), |_| true)).collect();
@@ -170,7 +166,6 @@ impl Index {
         self.shard(place).lock().update(place.tag(), at, change)
     }
 
-    /// How many shards there are, for [`Index::sweep`].
     pub fn shards(&self) -> usize {
         self.shards.len()
     }
@@ -182,12 +177,10 @@ impl Index {
         removed
     }
 
-    /// Objects in it.
     pub fn objects(&self) -> u64 {
         self.objects.load(Relaxed)
     }
 
-    /// Bytes of memory that it takes.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }

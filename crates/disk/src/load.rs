@@ -30,47 +30,41 @@ pub struct Candidate {
     pub(crate) place: Place,
 }
 
-/// Why a candidate gives no object: for the one who asks it is a miss.
+/// Reasons why a candidate gives no object: for the request it is a miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lost {
-    /// It isn't there any more.
+    /// The object isn't there any more.
     Gone,
-    /// It is another's.
+    /// The record is another object's.
     OtherDigest,
-    /// Its checksum is wrong. It can't be found again.
+    /// The record's checksum is wrong. It can't be found again.
     Damaged,
-    /// It can't be read. It can't be found again, unless the device was only too slow.
+    /// The record can't be read. It can't be found again, unless the device was only too slow.
     Device(DeviceError),
     /// Too many reads are in progress.
     Busy,
 }
 
-/// An object from the disk.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What its record says.
     pub fields: Fields,
-    /// The body, by polling.
     pub body: DiskBody,
-    /// Head, vary spec, vary values, auxiliary attributes, tags.
     texts: [Buf; 5],
 }
 
 impl Loaded {
-    /// Its texts.
     pub fn texts(&self) -> Texts<'_> {
         let [head, spec, values, aux, tags] = self.texts.each_ref();
         Texts { head, spec, values, aux, tags }
     }
 
-    /// Its texts as handles: head, vary spec, vary values, auxiliary attributes, tags.
+    /// The texts as handles: head, vary spec, vary values, auxiliary attributes, tags.
     pub fn text_bufs(&self) -> &[Buf; 5] {
         &self.texts
     }
 }
 
 impl Core {
-    /// What may be the object.
     pub fn find(&self, digest: &[u8; 32]) -> Vec<Candidate> {
         if self.is_stalled.load(Relaxed) {
             return Vec::new();
@@ -188,7 +182,8 @@ impl Core {
         if is_unchanged { Lost::Damaged } else { Lost::Gone }
     }
 
-    /// What has this generation at this unit, a record or a part of its body, couldn't be read: the record isn't found again.
+    /// Handles a failed read of this generation at this unit, of a record or a part of its body: the record isn't found
+    /// again.
     pub fn lost(self: &Arc<Core>, record: Option<Candidate>, (generation, at): (u64, u64), lost: Lost) {
         match lost {
             Lost::Gone | Lost::OtherDigest | Lost::Busy => return,
@@ -211,7 +206,7 @@ impl Core {
         }
     }
 
-    /// Somebody was served from it.
+    /// Notes that a client was served from it.
     pub fn note_use(&self, candidate: Candidate) {
         self.index.update(candidate.place, candidate.at, |slot| slot.used = (slot.used + 1).min(MOST_USE));
     }
@@ -252,7 +247,7 @@ impl Running {
         Some(Running { core: core.clone(), wakes_nobody: false })
     }
 
-    /// Gives it up without waking who waits for it.
+    /// Gives the right up without waking waiters.
     pub fn give_back(mut self) {
         self.wakes_nobody = true;
     }

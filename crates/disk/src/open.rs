@@ -89,10 +89,9 @@ pub fn identify(file: &BlockFile) -> Result<Option<Superblock>, OpenError> {
     judge(&SUPERBLOCKS.map(read), file.len())
 }
 
-/// Where the superblocks are.
 const SUPERBLOCKS: [u64; 2] = [0, BLOCK as u64];
 
-/// What two blocks say that should be superblocks of a device of `has` bytes.
+/// The superblock, from two blocks that should be superblocks of a device of `has` bytes.
 fn judge(found: &[Result<Found, DeviceError>], has: u64) -> Result<Option<Superblock>, OpenError> {
     if has < 2 * BLOCK as u64 {
         return Err(OpenError::TooSmall { has });

@@ -9,7 +9,6 @@ use sys::pages::Pool;
 use crate::device::DeviceError;
 use crate::format::VERSION;
 
-/// How a store is to be.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of a segment of a store that is made now; `None`: by the device's length. An old one keeps its own.
@@ -22,30 +21,27 @@ pub struct Options {
     pub most_reads: usize,
     /// With so many bytes of bodies read and not yet sent, nothing more is read ahead of those who read.
     pub read_ahead_bytes: u64,
-    /// What pages for reading objects and writing batches are taken from: the one that the device was opened with.
+    /// Pool for reading objects and writing batches: the one that the device was opened with.
     pub pool: Option<Arc<Pool>>,
     /// Records that were judged by no invalidation of this number or a later one aren't served: the bans that would say
     /// more are gone.
     pub least_ban_seq: u64,
     /// Make a new store of whatever is there.
     pub format: bool,
-    /// What is there and is no store that can be used (something else, another version, damaged, truncated, cut for another
-    /// length) is made anew instead of refused: the owner has looked at it before.
+    /// Make a new store in the place of content that can't be used (something else, another version, damaged,
+    /// truncated, cut for another length), instead of refusing it: the owner has looked at it before.
     pub replaces: bool,
     /// The journal that says what is invalidated here; `None`: there is none, and nobody asks for one.
     pub journal: Option<Bond>,
-    /// Whether the checksums of bodies are looked at. Those of records always are.
+    /// Verify the checksums of bodies. Those of records always are.
     pub checks_bodies: bool,
-    /// Who else may have to do with the device.
     pub others: Others,
-    /// Seconds since 1970.
     pub now: u32,
     /// Something that no other process has drawn: a store's number and its generations are made with it.
     pub drawn: u64,
 }
 
 impl Options {
-    /// The usual ones.
     pub fn new(now: u32, drawn: u64) -> Options {
         Options {
             segment_bytes: None,
@@ -73,10 +69,9 @@ impl Options {
     }
 }
 
-/// Who else may have to do with a device when its store is opened.
+/// Other processes that may use a device when its store is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Others {
-    /// Nobody.
     Nobody,
     /// A process that has ended, whose last writes may still arrive. The store is read; nothing is written before
     /// [`crate::Disk::allow_writing`].
@@ -91,29 +86,25 @@ pub enum Others {
 pub struct Bond {
     /// Numbers of which the journal says all. A store that has another one begins empty: what was invalidated is not known.
     pub known: Vec<u64>,
-    /// The one that the store is given.
     pub own: u64,
 }
 
-/// Why a store can't be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenError {
-    /// It can't be read or written.
     Device(DeviceError),
-    /// It has something else in it.
+    /// The device has something else in it.
     Foreign,
-    /// It is one of another version.
+    /// The store is of another version.
     OtherVersion(u32),
-    /// Neither superblock is whole.
     Damaged,
-    /// It is shorter than it was.
+    /// The device is shorter than it was.
     Truncated {
         /// Bytes that it had.
         had: u64,
         /// Bytes that it has.
         has: u64,
     },
-    /// It is too short for a store.
+    /// The device is too short for a store.
     TooSmall {
         /// Bytes that it has.
         has: u64,
@@ -121,7 +112,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Whether it is about what is in there, not about the device.
+    /// True if the reason is the content, not the device.
     pub fn is_contents(self) -> bool {
         match self {
             OpenError::Foreign | OpenError::OtherVersion(_) | OpenError::Damaged | OpenError::Truncated { .. } => true,

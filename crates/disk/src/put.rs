@@ -15,7 +15,7 @@ use crate::grow::Progress;
 use crate::load::Candidate;
 use crate::writer::slot_of;
 
-/// Why an object isn't stored. All of these are counted.
+/// Reasons why an object isn't stored. All of these are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
     /// The store isn't open, is being recovered or is being closed.
@@ -24,9 +24,8 @@ pub enum Refused {
     Slow,
     /// No segment can be written at the moment.
     NoSegment,
-    /// It doesn't fit.
     TooLarge,
-    /// It was removed meanwhile.
+    /// The object was removed meanwhile.
     Overtaken,
     /// A part of it couldn't be written.
     Failed,
@@ -39,9 +38,9 @@ pub struct Put {
     pub(crate) mark: Arc<PutMark>,
     digest: [u8; 32],
     chunks: Vec<Chunk>,
-    /// What comes after them, a chunk at most unless the put waits for room.
+    /// Bytes behind the chunks, at most a chunk unless the put waits for room.
     pub(crate) tail: Vec<u8>,
-    /// Of the log, when this began.
+    /// The log's count of failures when this began.
     pub(crate) failures: u64,
     pub(crate) progress: Progress,
     /// The record that this is a copy of.
@@ -173,7 +172,7 @@ impl Put {
         Ok(Candidate { generation: appended.generation, at: appended.at, blocks: slot.blocks, place })
     }
 
-    /// Whether a chunk's segment is still the one that it was written to.
+    /// True if a chunk's segment is still the one that it was written to.
     fn is_current(&self, chunk: &Chunk) -> bool {
         chunk.at == 0 || self.core.generation_at(chunk.at) == chunk.generation
     }
@@ -215,7 +214,7 @@ impl Put {
     }
 }
 
-/// What the head of a chunk's entry says.
+/// Text in the head of a chunk's entry.
 pub(crate) fn part_name(key: &Key, number: u32) -> [u8; 32] {
     let mut own = [0; 32];
     own[..16].copy_from_slice(key);

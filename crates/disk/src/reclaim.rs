@@ -21,7 +21,6 @@ const AT_ONCE: usize = 512;
 /// Seconds that a segment that is to be written anew waits for those who read from it.
 const READERS_PATIENCE: u32 = 10;
 
-/// A record that was written anew.
 struct Moved {
     from: Candidate,
     to: Candidate,
@@ -209,7 +208,7 @@ async fn move_one(core: &Arc<Core>, candidate: Candidate, line: &Line) -> Result
     Ok(Moved { from: candidate, to, chunks })
 }
 
-/// Who holds the body of what was written anew reads it there from now on, once it is written.
+/// Has holders of bodies that were written anew read them at the new place, once they are written.
 async fn follow(core: &Arc<Core>, moved: Vec<Moved>) {
     if moved.is_empty() {
         return;
@@ -229,7 +228,7 @@ async fn follow(core: &Arc<Core>, moved: Vec<Moved>) {
     }
 }
 
-/// Waits a while for those who still read from a segment, unless its room is needed soon; nobody begins any more.
+/// Waits a while for readers of a segment, unless its room is needed soon; nobody begins any more.
 async fn readers_gone(core: &Arc<Core>, index: u32) {
     let using = &core.geometry().uses[index as usize];
     using.is_condemned.store(true, Relaxed);
@@ -240,7 +239,7 @@ async fn readers_gone(core: &Arc<Core>, index: u32) {
     core.changed.wait_for(|| (using.readers.load(Relaxed) == 0 || is_over()).then_some(())).await;
 }
 
-/// Takes out what couldn't be written anew.
+/// Takes objects out of the index that couldn't be written anew.
 async fn drop_lines(core: &Arc<Core>, index: u32, lines: &[Line]) {
     let first = core.units_of(index).start;
     for some in lines.chunks(AT_ONCE) {

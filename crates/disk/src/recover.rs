@@ -118,7 +118,6 @@ fn note(core: &Core, removals: Vec<Removal>) {
     removals.into_iter().for_each(|removal| recovery.add(removal));
 }
 
-/// Puts a segment's objects into the index.
 async fn load(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line], is_sealed: bool) {
     let units = core.units_of(index);
     let mut least = u64::MAX;
@@ -156,7 +155,7 @@ async fn load(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line], is_
     segment.state = if is_sealed { State::Sealed } else { State::Full };
 }
 
-/// Nothing in those segments counts any more.
+/// Gives up the content of those segments.
 fn give_up(core: &Core, order: &[u32]) {
     let mut log = core.log.lock();
     for &index in order {
@@ -190,7 +189,7 @@ impl Core {
         self.geometry().generations[index as usize].load(Relaxed)
     }
 
-    /// Nothing in a segment counts any more. The index has none of it.
+    /// Gives up the content of a segment, of which the index has nothing.
     pub fn free(&self, log: &mut crate::core::Log, index: u32) {
         self.geometry().generations[index as usize].store(0, Relaxed);
         let segment = &mut log.segments[index as usize];

@@ -13,12 +13,11 @@ use crate::task;
 /// Bytes read at once.
 const WINDOW: u64 = 1 << 20;
 
-/// What was found in a segment.
 #[derive(Default, Debug)]
 pub(crate) struct Scanned {
     pub lines: Vec<Line>,
     pub removals: Vec<Removal>,
-    /// Where its entries end, in bytes from its start.
+    /// End of its entries, in bytes from its start.
     pub end: u64,
 }
 
@@ -56,7 +55,6 @@ pub(crate) async fn scan(core: &Core, index: u32, generation: u64) -> Scanned {
 }
 
 impl Scanned {
-    /// Whether nothing was written to it.
     pub fn is_empty(&self) -> bool {
         self.end <= BLOCK as u64
     }
@@ -90,13 +88,12 @@ impl Scanned {
     }
 }
 
-/// A piece of the segment in memory.
 struct Window<'a> {
     core: &'a Core,
-    /// Of the segment on the device, and its bytes.
+    /// Offset of the segment on the device, and its bytes.
     start: u64,
     len: u64,
-    /// Where the piece begins in the segment.
+    /// Offset of the piece in the segment.
     from: u64,
     bytes: Vec<u8>,
 }

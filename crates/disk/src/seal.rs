@@ -13,14 +13,13 @@ use crate::scan::Scanned;
 use crate::segments::State;
 use crate::task;
 
-/// Seals segments until the store is closed.
 pub(crate) async fn run(core: &Arc<Core>) {
     while let Some(count) = core.changed.wait_for(|| due(core, &core.log.lock())).await {
         seal(core, count).await;
     }
 }
 
-/// How many are to be sealed now; `None`: not yet, or not any more.
+/// Number of segments to be sealed now (`Some(None)`: all are); `None`: not yet, or not any more.
 fn due(core: &Core, log: &Log) -> Option<Option<usize>> {
     let is_due = |own: &&Sealing| log.written() >= own.position || log.failures != own.failures_before;
     match log.sealing.iter().take_while(is_due).count() {
@@ -124,7 +123,8 @@ async fn write(core: &Core, index: u32, footer: &[u8]) -> Result<(), DeviceError
     task::write(&*core.device, end - footer.len() as u64, footer).await
 }
 
-/// A footer is on stable storage; `removals`: with the first so many of those that wait, and it is the one to be named.
+/// Notes that a footer is on stable storage; `removals`: with the first so many of those that wait, and it is the one
+/// to be named.
 fn sealed(log: &mut Log, index: u32, generation: u64, removals: Option<usize>) {
     let segment = &mut log.segments[index as usize];
     // It may have been reclaimed meanwhile, if it was the only one.

@@ -1,35 +1,30 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The segments: what each is now.
 
-/// What a segment is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// Nothing in it counts.
+    /// The segment holds nothing that counts.
     Free,
     /// Not yet read since the start.
     Unread,
-    /// Its new generation is on stable storage; nothing is in it.
+    /// The new generation is on stable storage; nothing is in it.
     Prepared,
-    /// Written now.
     Open,
     /// Written; its footer isn't there, yet or at all.
     Full,
     /// Written, its footer on stable storage.
     Sealed,
-    /// Being reclaimed.
     Dropping,
 }
 
-/// One of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub generation: u64,
     pub state: State,
     /// The least `ban_seq` of its records.
     pub least_ban_seq: u64,
-    /// What is wrong in it is the medium's fault: it was on stable storage.
+    /// Faults in it are the medium's: it was on stable storage.
     pub is_trusted: bool,
-    /// It isn't written again.
     pub is_quarantined: bool,
 }
 
@@ -42,12 +37,12 @@ impl Segment {
         is_quarantined: false,
     };
 
-    /// Whether it may be prepared.
+    /// True if it may be prepared.
     pub fn is_usable(&self) -> bool {
         self.state == State::Free && !self.is_quarantined
     }
 
-    /// Whether there may be objects in it.
+    /// True if there may be objects in it.
     pub fn holds_objects(&self) -> bool {
         !matches!(self.state, State::Free | State::Prepared)
     }

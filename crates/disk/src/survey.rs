@@ -28,7 +28,6 @@ use storage::StoredBody;
 /// Objects that are looked at side by side.
 const AT_ONCE: usize = 32;
 
-/// A store as it is found.
 pub struct Survey {
     core: Arc<Core>,
     /// Segments to be read, the newest first, with their generations.
@@ -40,25 +39,20 @@ pub struct Survey {
     shape: Shape,
 }
 
-/// How a store is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Bytes of a segment.
     pub segment_bytes: u64,
-    /// How many there are.
     pub segments: u32,
-    /// Those that hold something.
     pub used: u32,
     /// Those whose beginning can't be read.
     pub unreadable: u32,
 }
 
-/// How a segment was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Table {
-    /// It has a table of its objects, or nothing was written to it yet.
+    /// The segment has a table of its objects, or nothing was written to it yet.
     Whole,
-    /// It has none, or a damaged one: its entries were read instead.
+    /// The table is missing or damaged: the entries were read instead.
     Scanned,
     /// Removals that concern it are lost: nothing in it counts.
     Unjudged,
@@ -67,17 +61,14 @@ pub enum Table {
 /// A segment, with what counts in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// How it was found.
     pub table: Table,
     /// Objects that a start would find.
     pub entries: Vec<Entry>,
-    /// Objects that were removed.
     pub removed: u64,
     /// Objects that nobody wants any more.
     pub expired: u64,
 }
 
-/// An object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     candidate: Candidate,
@@ -89,13 +80,12 @@ pub struct Entry {
     pub body_bytes: u64,
 }
 
-/// What an object's record says, or why it says nothing.
+/// Content of an object's record, or the reason why it can't be read.
 pub type Looked = Result<Details, Lost>;
 
-/// What an object's record says.
+/// Content of an object's record.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Details {
-    /// Its fields.
     pub fields: Fields,
     /// Bytes of its body.
     pub body_bytes: u64,
@@ -126,7 +116,6 @@ impl Survey {
         Ok(Some(Survey { core, order, turn: 0, known: Recovering::default(), expected: 0, shape }))
     }
 
-    /// How it is cut.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -187,7 +176,8 @@ impl Survey {
         found
     }
 
-    /// What the records of these objects say. With `verify` their bodies are read and checked, too. `told` hears of each.
+    /// Reads the records of these objects. With `verify` their bodies are read and checked, too. `told` gets each
+    /// result.
     pub fn look(&self, entries: &[Entry], verify: bool, mut told: impl FnMut(&Entry, Looked)) {
         for some in entries.chunks(AT_ONCE) {
             let looks = some.iter().map(|entry| -> Look<'_> { Box::pin(self.look_at(entry, verify)) });
@@ -215,7 +205,6 @@ impl std::fmt::Debug for Survey {
 
 type Look<'a> = Pin<Box<dyn Future<Output = Looked> + 'a>>;
 
-/// Several looks at once.
 struct All<'a> {
     looks: Vec<(Look<'a>, Option<Looked>)>,
 }
@@ -236,7 +225,6 @@ impl Future for All<'_> {
     }
 }
 
-/// Wakes the thread that waits.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

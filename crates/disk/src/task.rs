@@ -47,12 +47,11 @@ pub(crate) async fn yield_now() {
     .await;
 }
 
-/// Who waits for something to change. Waiters look themselves whether it has.
+/// Tasks that wait for a change. Waiters look themselves whether it has happened.
 #[derive(Default, Debug)]
 pub(crate) struct Signal(Mutex<(u64, Vec<Waker>)>);
 
 impl Signal {
-    /// Wakes all who wait.
     pub fn raise(&self) {
         let woken = {
             let mut own = self.0.lock();
@@ -67,7 +66,7 @@ impl Signal {
         poll_fn(|cx| self.poll_for(cx, &mut found)).await
     }
 
-    /// [`Signal::wait_for`] by polling.
+    /// Does what [`Signal::wait_for`] does, by polling.
     pub fn poll_for<T>(&self, cx: &mut Context<'_>, mut found: impl FnMut() -> Option<T>) -> Poll<T> {
         loop {
             let seen = self.0.lock().0;
@@ -146,7 +145,6 @@ pub(crate) async fn write(device: &dyn Device, at: u64, bytes: &[u8]) -> Result<
     Operation::start(device, Op::Write { at, from: Arc::new(pages) }).await.map(drop)
 }
 
-/// What has ended before is on stable storage once this has.
 pub(crate) async fn sync(device: &dyn Device) -> Result<(), DeviceError> {
     Operation::start(device, Op::Sync).await.map(drop)
 }

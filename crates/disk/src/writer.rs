@@ -25,12 +25,11 @@ const PAUSE: u32 = 5;
 /// Removals in one entry.
 const REMOVALS_AT_ONCE: usize = 1024;
 
-/// Where an entry went.
+/// Place of an entry in the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Appended {
     pub generation: u64,
     pub at: u64,
-    /// Units.
     pub len: u64,
     /// The log's position after it.
     pub end: u64,
@@ -54,7 +53,6 @@ pub(crate) struct Appending<'a> {
 }
 
 impl Core {
-    /// Locks the log for appending.
     pub fn appending(self: &Arc<Core>) -> Appending<'_> {
         Appending { core: self, log: Some(self.log.lock()), outgoing: Vec::new(), has_rolled: false }
     }
@@ -184,12 +182,11 @@ impl Appending<'_> {
         self.core.geometry().superblock.segment_bytes / 8
     }
 
-    /// So many there may be in a footer.
     fn most_removals(&self) -> usize {
         self.footer_share() as usize / removal::BYTES / 2
     }
 
-    /// Whether so much more, padding to a block, and the footer still fit.
+    /// True if so much more, padding to a block, and the footer still fit.
     fn fits(&self, open: &OpenSegment, bytes: u64, lines: usize, removals: usize) -> bool {
         let (own, most) = (open.removals.len() + removals, self.most_removals());
         let parts = Parts::of(open.lines.len() + lines, self.unsealed.len().min(most).max(own));
@@ -220,7 +217,6 @@ impl Appending<'_> {
         Ok(())
     }
 
-    /// Ends the open segment.
     pub fn end_segment(&mut self) {
         self.pad();
         let log = &mut **self;
@@ -238,7 +234,6 @@ impl Appending<'_> {
         });
     }
 
-    /// Writes what is there, removals first.
     pub fn flush(&mut self) {
         let Some(opened) = self.core.opened() else { return };
         while !self.unwritten.is_empty() {
@@ -301,7 +296,7 @@ impl Appending<'_> {
     }
 }
 
-/// What the index is to know of an entry.
+/// The index's slot for an entry.
 pub(crate) fn slot_of(appended: &Appended, expiry: u32) -> Slot {
     Slot { at: appended.at, blocks: blocks_of(appended.at, appended.len), expiry, used: 0 }
 }

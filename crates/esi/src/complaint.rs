@@ -35,19 +35,17 @@ pub enum Complaint {
     NotXmlBom,
 }
 
-/// How a complaint is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// `MAIN.esi_errors`.
+    /// Counted in `MAIN.esi_errors`.
     Error,
-    /// `MAIN.esi_warnings`.
+    /// Counted in `MAIN.esi_warnings`.
     Warning,
-    /// Not at all.
+    /// Not counted at all.
     Info,
 }
 
 impl Complaint {
-    /// How it is counted.
     #[expect(clippy::wildcard_enum_match_arm, reason = "a complaint is an error unless it is named here")]
     pub fn severity(self) -> Severity {
         match self {

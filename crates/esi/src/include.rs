@@ -55,7 +55,7 @@ impl Include {
         (Ok(Self { host, url, continue_on_error }), warning)
     }
 
-    /// Whether the URL is to be put under the parent's directory.
+    /// True if the URL is to be put under the parent's directory.
     pub(crate) fn is_relative(&self) -> bool {
         self.host.is_none() && self.url.first() != Some(&b'/')
     }

@@ -19,7 +19,7 @@ const MAX_COMPLAINTS: u32 = 1000;
 /// `<` and the longest word.
 const HELD: usize = LONGEST + 1;
 
-/// Who wants to know. The bytes of all calls, in order, are the body.
+/// The receiver of a parser's finds. The bytes of all calls, in order, are the body.
 pub trait Sink {
     /// These bytes are delivered.
     fn verbatim(&mut self, bytes: &[u8]);
@@ -40,7 +40,7 @@ enum State {
     Text,
     Tag,
     OtherTag,
-    /// How many `-` or `]` of the end were just seen.
+    /// Number of `-` or `]` of the end that were just seen.
     Comment(u8),
     Cdata(u8),
     Element,
@@ -99,7 +99,7 @@ struct Tag {
     value: Vec<u8>,
 }
 
-/// Where the current run of delivered or skipped bytes began.
+/// Offset at which the current run of delivered or skipped bytes began.
 #[derive(Debug, Default)]
 struct CurrentRun {
     is_verbatim: bool,
@@ -116,7 +116,6 @@ impl CurrentRun {
     }
 }
 
-/// Reads one body.
 #[derive(Debug)]
 pub struct Parser {
     features: Features,
@@ -134,7 +133,7 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// At the start of a body.
+    /// A parser at the start of a body.
     pub fn new(features: Features) -> Self {
         Self {
             features,
@@ -184,7 +183,7 @@ impl Parser {
         self.found
     }
 
-    /// How many bytes at the start of `input` are text without any meaning: the fast path.
+    /// Number of bytes at the start of `input` that are text without any meaning: the fast path.
     #[expect(clippy::wildcard_enum_match_arm, reason = "only these states have a fast path")]
     fn plain_bytes(&self, input: &[u8]) -> usize {
         let until = |found: Option<usize>| found.unwrap_or(input.len());

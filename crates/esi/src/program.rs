@@ -23,9 +23,7 @@ const RELATIVE: u8 = 4;
 /// Checksum and length of the plain bytes of a gzip piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Piece {
-    /// CRC-32.
     pub crc: u32,
-    /// Bytes.
     pub plain_bytes: u64,
 }
 
@@ -35,16 +33,12 @@ pub enum Step {
     /// Deliver so many stored bytes. For a gzip program they are whole deflate blocks that end on a byte boundary and
     /// refer to nothing before them that is left out.
     Verbatim {
-        /// Stored bytes.
         bytes: u64,
-        /// What they unpack to; gzip programs only.
+        /// The data that they unpack to; gzip programs only.
         piece: Option<Piece>,
     },
     /// Leave so many stored bytes out.
-    Skip {
-        /// Stored bytes.
-        bytes: u64,
-    },
+    Skip { bytes: u64 },
     /// Deliver a fragment here.
     Include(Include),
 }
@@ -57,7 +51,6 @@ pub struct Corrupt;
 #[derive(Debug)]
 pub struct ProgramBuilder {
     bytes: Vec<u8>,
-    /// The page's URL.
     page: Box<[u8]>,
     is_gzip: bool,
     run: Run,
@@ -80,7 +73,7 @@ impl ProgramBuilder {
         Self { bytes, page: url.into(), is_gzip, run: Run::Skip(0), steps: 0 }
     }
 
-    /// So many bytes are delivered; for plain programs.
+    /// Notes that so many bytes are delivered; for plain programs.
     pub fn verbatim(&mut self, bytes: u64) {
         assert!(!self.is_gzip, "a gzip program needs the checksum of each run");
         match &mut self.run {
@@ -93,7 +86,7 @@ impl ProgramBuilder {
         }
     }
 
-    /// So many stored bytes, whole deflate blocks, are delivered; for gzip programs.
+    /// Notes that so many stored bytes, whole deflate blocks, are delivered; for gzip programs.
     pub fn gzip_piece(&mut self, bytes: u64, piece: Piece) {
         assert!(self.is_gzip, "a plain program has no gzip pieces");
         self.end_run();
@@ -104,7 +97,7 @@ impl ProgramBuilder {
         }
     }
 
-    /// So many stored bytes are left out.
+    /// Notes that so many stored bytes are left out.
     pub fn skip(&mut self, bytes: u64) {
         match &mut self.run {
             Run::Skip(run) => *run += bytes,
@@ -168,7 +161,6 @@ fn put(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// A stored program.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
     dir: &'a [u8],
@@ -190,12 +182,12 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Whether the stored body is gzip in pieces: header and trailer aren't part of any.
+    /// True if the stored body is gzip in pieces: header and trailer aren't part of any.
     pub fn is_gzip(&self) -> bool {
         self.is_gzip
     }
 
-    /// How many bytes of the program are still ahead: [`Program::at`] goes on there.
+    /// Number of bytes of the program that are still ahead: [`Program::at`] goes on there.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }

@@ -1,30 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Recognises words while they come in byte by byte.
 
-/// What follows a `<`, or stands in an ESI tag.
+/// A word that follows a `<`, or stands in an ESI tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// `!--esi`
     CommentEsi,
-    /// `!---->`
     EmptyComment,
-    /// `!--`
     Comment,
-    /// `/esi:`
     EsiEnd,
-    /// `esi:`
     Esi,
-    /// `![CDATA[`
     Cdata,
-    /// `include`
     Include,
-    /// `remove`
     Remove,
-    /// `comment`
     EsiComment,
-    /// `src=`
     Src,
-    /// `onerror=`
     OnError,
 }
 
@@ -45,21 +34,19 @@ pub(crate) const ELEMENTS: &[(&[u8], Word)] =
 /// Attributes of include that mean something.
 pub(crate) const ATTRIBUTES: &[(&[u8], Word)] = &[(b"src=", Word::Src), (b"onerror=", Word::OnError)];
 
-/// The longest word.
 pub(crate) const LONGEST: usize = 8;
 
-/// How far recognition has come.
+/// The progress of recognition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
     /// More bytes are needed.
     Partial,
     /// This word, of so many bytes; what follows it belongs to what comes next.
     Word(Word, usize),
-    /// None of them.
+    /// The bytes begin none of them.
     Nothing,
 }
 
-/// Looks `seen` up.
 pub(crate) fn find(table: &[(&'static [u8], Word)], seen: &[u8]) -> Match {
     for (text, word) in table {
         if seen.starts_with(text) {
@@ -77,12 +64,12 @@ pub(crate) fn is_space(c: u8) -> bool {
     matches!(c, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// What an XML name may begin with.
+/// True for bytes that an XML name may begin with.
 pub(crate) fn starts_name(c: u8) -> bool {
     c.is_ascii_alphabetic() || c == b'_' || c == b':' || c >= 0x80
 }
 
-/// What an XML name is made of.
+/// True for bytes that an XML name is made of.
 pub(crate) fn in_name(c: u8) -> bool {
     starts_name(c) || c.is_ascii_digit() || c == b'-' || c == b'.'
 }

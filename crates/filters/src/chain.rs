@@ -3,11 +3,10 @@
 
 use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step, Subrequest};
 
-/// A chain of filters; the first one gets the input.
 #[derive(Default)]
 pub struct Chain {
     links: Vec<Link>,
-    /// What the steps took that weren't asked after yet.
+    /// Microseconds of the steps since [`Chain::take_micros`].
     micros: u32,
 }
 
@@ -16,20 +15,18 @@ struct Link {
     calls: u64,
     bytes_out: u64,
     ended: bool,
-    /// What it made and the next one hasn't taken: `from..to` of `buf`. The last link writes to the caller's space.
+    /// Output that the next link hasn't taken: `from..to` of `buf`. The last link writes to the caller's space.
     buf: Vec<u8>,
     from: usize,
     to: usize,
 }
 
-/// What a VfpAcct or VdpAcct record says.
+/// Figures of a VfpAcct or VdpAcct record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acct {
-    /// The filter.
     pub name: &'static str,
-    /// How often it ran.
     pub calls: u64,
-    /// Bytes it made.
+    /// Bytes that it made.
     pub bytes: u64,
 }
 
@@ -39,12 +36,10 @@ impl Chain {
         Self::default()
     }
 
-    /// Appends a filter.
     pub fn push(&mut self, filter: impl Filter) {
         self.push_boxed(Box::new(filter));
     }
 
-    /// The same.
     pub fn push_boxed(&mut self, filter: Box<dyn Filter>) {
         if let Some(last) = self.links.last_mut() {
             last.buf = vec![0; SLICE];
@@ -52,17 +47,15 @@ impl Chain {
         self.links.push(Link { filter, calls: 0, bytes_out: 0, ended: false, buf: Vec::new(), from: 0, to: 0 });
     }
 
-    /// Number of filters.
     pub fn len(&self) -> usize {
         self.links.len()
     }
 
-    /// The filters' names, first to last.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.links.iter().map(|link| link.filter.name())
     }
 
-    /// Whether bodies go through as they are.
+    /// True if bodies go through as they are.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()
     }
@@ -160,7 +153,8 @@ impl Chain {
         self.links.last().and_then(|link| link.filter.gzip_bits())
     }
 
-    /// What the stored body unpacks to, in bytes, if it is in a coding other than gzip and no filter changes it after that.
+    /// Bytes that the stored body decompresses to, if it is in a coding other than gzip and no filter changes it after
+    /// that.
     pub fn plain_bytes(&self) -> Option<u64> {
         self.links.last().filter(|link| link.ended).and_then(|link| link.filter.plain_bytes())
     }
@@ -171,12 +165,12 @@ impl Chain {
         all.find_map(|(i, link)| Some((i, link.filter.take_subrequests())).filter(|(_, asked)| !asked.is_empty()))
     }
 
-    /// What that filter asked for.
+    /// Gives the filter the answers to its requests.
     pub fn answer(&mut self, filter: usize, answers: Vec<Option<Vec<u8>>>) {
         self.links[filter].filter.answer(answers);
     }
 
-    /// Whether a filter has metadata for the stored object.
+    /// True if a filter has metadata for the stored object.
     pub fn has_metadata(&self) -> bool {
         self.links.iter().any(|link| link.filter.has_metadata())
     }

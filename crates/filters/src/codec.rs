@@ -15,27 +15,24 @@ use crate::FilterError;
 
 pub use memory::{held as memory_held, refused as memory_refused, set_limit as set_memory_limit};
 
-/// What one call did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub consumed: usize,
     pub produced: usize,
 }
 
-/// Undoes a coding.
 pub(crate) trait Decoder {
     /// Takes from `input` and writes to `out`, which isn't empty, until one is used up or the end is reached. Nothing done
     /// means that it wants more input.
     fn run(&mut self, input: &[u8], out: &mut [u8]) -> Result<Progress, FilterError>;
 
-    /// Whether the input so far may be all of it.
+    /// True if the input so far may be all of it.
     fn may_end(&self) -> bool;
 
-    /// Whether more input would be junk.
+    /// True if more input would be junk.
     fn is_ended(&self) -> bool;
 }
 
-/// An operation of an encoder, beside taking input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// More input follows: as much as that makes shorter may be held back.
@@ -46,24 +43,20 @@ pub(crate) enum Operation {
     Finish,
 }
 
-/// Makes a coding.
 pub(crate) trait Encoder {
     /// Takes from `input` and writes to `out`, which isn't empty.
     fn run(&mut self, input: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, FilterError>;
 
-    /// Whether the last call, a flush, has written all that it had to.
+    /// True if the last call, a flush, has written all that it had to.
     fn is_flushed(&self) -> bool;
 
-    /// Whether all of it is written.
+    /// True if all of it is written.
     fn is_ended(&self) -> bool;
 }
 
-/// How hard to pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackParams {
-    /// `brotli_quality`, 0 to 11.
     pub brotli_quality: u8,
-    /// `zstd_level`, 1 to 19.
     pub zstd_level: u8,
     /// Bytes that are to be packed, where that is known.
     pub bytes: Option<u64>,
@@ -76,7 +69,7 @@ impl Default for PackParams {
 }
 
 impl PackParams {
-    /// As hard as is worth it for what is sent often.
+    /// Strongest compression that is worth it for bodies that are sent often.
     pub const HARD: PackParams = PackParams { brotli_quality: 11, zstd_level: 19, bytes: None };
     /// Largest window in bits: no more than any client has for both codings, and little enough for many bodies at once.
     const WINDOW: u32 = 19;
@@ -89,17 +82,13 @@ impl PackParams {
     }
 }
 
-/// The codings of this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packed {
-    /// `br`
     Brotli,
-    /// `zstd`
     Zstd,
 }
 
 impl Packed {
-    /// As a coding.
     pub const fn coding(self) -> Coding {
         match self {
             Packed::Brotli => Coding::Brotli,

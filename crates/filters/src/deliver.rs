@@ -8,7 +8,6 @@ use message::Coding;
 use crate::fetch::{REWRITTEN, Skipped, no_work, not_found};
 use crate::{Chain, Edit, FilterList, FilterName, Gunzip, InjectedFilters, Multipart, OpenError, Range, Unpack};
 
-/// What the default of `resp.filters` depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DeliverFacts {
     /// The object has an ESI program and VCL didn't switch ESI off.
@@ -19,7 +18,6 @@ pub struct DeliverFacts {
     pub do_range: bool,
 }
 
-/// The default of `resp.filters`.
 pub fn default_deliver(facts: DeliverFacts) -> FilterList {
     let [plain, with_range, with_esi, with_both] = match facts.undone {
         Some(Coding::Gzip) => [" gunzip", " gunzip range", " esi gunzip", " esi gunzip range"],
@@ -36,39 +34,34 @@ pub fn default_deliver(facts: DeliverFacts) -> FilterList {
     names.into()
 }
 
-/// What the filters need to know.
 pub struct DeliverInput<'a> {
     /// Bytes of the stored body; `None` while it is being fetched.
     pub body_bytes: Option<u64>,
     /// Bytes it unpacks to, if it is packed, fetched to the end, and they are known.
     pub plain_bytes: Option<u64>,
-    /// The object has an ESI program.
     pub has_esi: bool,
-    /// resp's status.
     pub status: u16,
-    /// What resp's Content-Encoding says; `None`: a coding that we don't know.
+    /// Coding in resp's Content-Encoding; `None`: one that we don't know.
     pub coding: Option<Coding>,
     /// Decides about the range of a body so long (`None`: not known) and changes resp's head to 206 or 416.
     pub range: &'a mut dyn FnMut(Option<u64>) -> RangeVerdict,
 }
 
-/// What becomes of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeVerdict {
     /// The whole body, 200.
     Whole,
     /// The bytes from the first up to and with the second, 206.
     Part(u64, u64),
-    /// Several parts, 206.
+    /// The parts of several ranges, 206.
     Parts(Multipart),
-    /// No body, 416.
+    /// The range is invalid: no body, 416.
     Unsatisfiable,
 }
 
 /// An open chain and what goes with it.
 #[derive(Default)]
 pub struct DeliverOpened {
-    /// The filters, first the one next to the storage.
     pub chain: Chain,
     /// Changes of resp, in order (those of a range were made by the verdict).
     pub edits: Vec<Edit>,

@@ -16,25 +16,19 @@ pub enum FilterError {
     GunzipTruncated,
     /// The gzip data has no end (filter testgunzip).
     TestTruncated,
-    /// Compressing failed.
     GzipFailed,
     /// Not what the coding is, damaged, or of a window that is too large.
     InvalidCoding(Coding, &'static str),
-    /// Bytes after the end.
     JunkAfterCoding(Coding),
-    /// The data has no end.
     CodingTruncated(Coding),
     /// All coders together hold as much memory as they may.
     CodingMemory(Coding),
-    /// Packing failed.
     PackFailed(Coding),
     /// The body ended before the range did: the session closes with RANGE_SHORT.
     RangeShort,
     /// A module's filter gave up.
     Module {
-        /// The filter.
         name: &'static str,
-        /// Why.
         reason: &'static str,
     },
 }
@@ -67,7 +61,6 @@ pub enum OpenError {
     NotFound(String),
     /// A filter refuses to work on this body.
     Refused {
-        /// The filter.
         name: &'static str,
         /// The text of a VCL_Error record that comes first.
         vcl_error: &'static str,

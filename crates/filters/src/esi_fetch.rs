@@ -21,7 +21,7 @@ const PARSED_A_MICRO: u32 = 40;
 
 /// Runs that one step ends at most: a flush of the compressor each.
 const ITEMS: usize = 8;
-/// What such a flush takes.
+/// Microseconds that such a flush takes.
 const FLUSH_MICROS: u32 = 8;
 
 /// A last block without anything in it, in RFC 1951's own codes: 10 bits.
@@ -73,7 +73,7 @@ impl Sink for Plain {
 }
 
 impl Esi {
-    /// `url` is bereq's.
+    /// An ESI filter; `url` is bereq's.
     pub(crate) fn new(url: &[u8], features: Features) -> Self {
         let work = Plain { builder: Some(ProgramBuilder::new(url, false)), notes: Vec::new() };
         Self { parser: Parser::new(features), work, program: None }
@@ -114,7 +114,7 @@ impl Filter for Esi {
     }
 }
 
-/// The gzip form.
+/// The gzip form: text is compressed run by run.
 pub(crate) struct EsiGzip {
     parser: Parser,
     work: Packing,
@@ -134,33 +134,33 @@ enum Phase {
     Ended,
 }
 
-/// What the parser said, in order, not yet packed: at most one slice of body.
+/// Output of the parser, in order, not yet compressed: at most one slice of body.
 enum Item {
     Run { is_verbatim: bool, bytes: Vec<u8>, at: usize },
     Include(Include),
     Complaint(Complaint),
 }
 
-/// What is to be done with the bytes the parser classified.
+/// Handling of the bytes that the parser classified.
 struct Packing {
     deflate: Packer,
     pace: Pace,
-    /// What the last step took, in about microseconds.
+    /// Microseconds of the last step, roughly.
     micros: u32,
     queue: VecDeque<Item>,
     builder: Option<ProgramBuilder>,
     notes: Vec<Note>,
-    /// Of the whole body, for the trailer.
+    /// Sum of the whole body, for the trailer.
     whole: Sum,
-    /// Of the open run.
+    /// Sum of the open run.
     run: Sum,
     run_is_verbatim: bool,
     run_packed: u64,
-    /// Where it begins in the stored body.
+    /// Offset of the open run in the stored body.
     run_start: u64,
-    /// Whether the first run may begin.
+    /// True if the first run may begin.
     is_begun: bool,
-    /// Whether anything was packed since the last flush.
+    /// True if anything was compressed since the last flush.
     dirty: bool,
 }
 
@@ -279,7 +279,7 @@ impl Packing {
 }
 
 impl EsiGzip {
-    /// `url` is bereq's.
+    /// An ESI filter; `url` is bereq's.
     pub(crate) fn new(url: &[u8], features: Features, params: GzipParams) -> Self {
         let mut builder = ProgramBuilder::new(url, true);
         builder.skip(stitch::HEADER.len() as u64);

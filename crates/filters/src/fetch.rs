@@ -9,42 +9,33 @@ use crate::{
 };
 use message::{Coding, Codings};
 
-/// What the default of `beresp.filters` depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FetchFacts {
-    /// Whether a body comes: neither none by status or method nor `Content-Length: 0`.
+    /// True if a body comes: neither none by status or method nor `Content-Length: 0`.
     pub has_body: bool,
-    /// What beresp's Content-Encoding says; `None`: a coding that we don't know.
+    /// Coding in beresp's Content-Encoding; `None`: one that we don't know.
     pub coding: Option<Coding>,
-    /// `beresp.do_gzip`.
     pub do_gzip: bool,
-    /// `beresp.do_gunzip`.
     pub do_gunzip: bool,
-    /// `beresp.do_brotli`.
     pub do_brotli: bool,
-    /// `beresp.do_unbrotli`.
     pub do_unbrotli: bool,
-    /// `beresp.do_zstd`.
     pub do_zstd: bool,
-    /// `beresp.do_unzstd`.
     pub do_unzstd: bool,
-    /// `beresp.do_esi`.
     pub do_esi: bool,
-    /// The codings that we make and undo.
     pub supported: Codings,
     /// A module's filter wants the body: one that came packed is unpacked, and packed again.
     pub is_worked_on: bool,
 }
 
 impl FetchFacts {
-    /// What VCL wants the body to be stored in, if that is another coding than it comes in.
+    /// The coding in which VCL wants the body to be stored, if that is another one than it comes in.
     fn target(&self) -> Option<Coding> {
         let wants = [(self.do_gzip, Coding::Gzip), (self.do_brotli, Coding::Brotli), (self.do_zstd, Coding::Zstd)];
         // The last one is what packs best.
         wants.into_iter().rev().find(|(is_wanted, coding)| *is_wanted && self.supported.has(*coding)).map(|(_, it)| it)
     }
 
-    /// Whether VCL wants a body that comes in that coding unpacked.
+    /// True if VCL wants a body that comes in that coding decompressed.
     fn undoes(&self, coding: Coding) -> bool {
         match coding {
             Coding::Identity => false,
@@ -55,7 +46,6 @@ impl FetchFacts {
     }
 }
 
-/// The default of `beresp.filters`.
 pub fn default_fetch(facts: FetchFacts) -> FilterList {
     let Some(coding) = facts.coding.filter(|_| facts.has_body) else {
         return if facts.has_body && facts.do_esi { " esi".into() } else { "".into() };
@@ -99,7 +89,7 @@ fn is_worth(coding: Coding, target: Coding) -> bool {
     coding == Coding::Identity || target != Coding::Gzip
 }
 
-/// Whether what was undone can be made again.
+/// True if a decompressed body can be compressed again.
 fn can_make(coding: Coding, supported: Codings) -> bool {
     coding == Coding::Gzip || supported.has(coding)
 }
@@ -130,35 +120,26 @@ fn list(names: [Option<FilterName<'static>>; 2]) -> FilterList {
     names.into_iter().flatten().collect()
 }
 
-/// What the filters need to know.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchInput<'a> {
-    /// beresp's status.
     pub status: u16,
-    /// What beresp's Content-Encoding says; `None`: a coding that we don't know.
+    /// Coding in beresp's Content-Encoding; `None`: one that we don't know.
     pub coding: Option<Coding>,
-    /// bereq's URL.
     pub url: &'a [u8],
-    /// Of packing.
     pub gzip: GzipParams,
-    /// Of packing in other codings.
     pub pack: PackParams,
-    /// Of ESI.
     pub esi: esi::Features,
 }
 
 /// An open chain and what goes with it.
 #[derive(Default)]
 pub struct FetchOpened {
-    /// The filters, first the one next to the backend.
     pub chain: Chain,
-    /// Changes of beresp, in order.
     pub edits: Vec<Edit>,
-    /// What the filters make of the body or check it to be: who doesn't take that coding can have it undone.
+    /// Coding that the filters make or have checked: it can be undone for clients that don't accept it.
     pub coding: Coding,
     /// A filter changed Content-Encoding: a later 304's must not replace it.
     pub is_recoded: bool,
-    /// The body goes through ESI.
     pub is_esi: bool,
     /// Filters of modules that can't work on this body, and why.
     pub left_out: Vec<Skipped>,
@@ -255,7 +236,7 @@ pub fn open_fetch(
     Ok(opened)
 }
 
-/// Why a module's filter lets a body be.
+/// The reason why a module's filter leaves a body alone.
 pub(crate) fn no_work(is_part: bool, coding: Option<Coding>) -> Option<&'static str> {
     match coding {
         _ if is_part => Some("the response is partial"),
@@ -267,10 +248,10 @@ pub(crate) fn no_work(is_part: bool, coding: Option<Coding>) -> Option<&'static 
 
 const ESI_ON_PART: &str = "Attempted ESI on partial (206) response";
 
-/// What a change of the body's coding does to the head.
+/// Changes of the head that go with a change of the body's coding.
 const RECODED: [Edit; 3] = [Edit::Unset("Content-Encoding"), Edit::Unset("Content-Length"), Edit::WeakenEtag];
 
-/// What a module's filter does to the head.
+/// Changes of the head that go with a module's filter.
 pub(crate) const REWRITTEN: [Edit; 2] = [Edit::Unset("Content-Length"), Edit::WeakenEtag];
 
 /// The message has the list from the name on.

@@ -4,7 +4,6 @@
 use crate::inflate::Unzip;
 use crate::{Filter, FilterError, Note, SLICE, State, Step};
 
-/// Unpacks gzip.
 pub struct Gunzip {
     unzip: Unzip,
     id: &'static str,
@@ -22,7 +21,6 @@ impl Gunzip {
     }
 }
 
-/// The text of a Gzip record.
 pub(crate) fn record(id: &str, bytes_in: u64, bytes_out: u64, bits: crate::GzipBits) -> String {
     format!("{id} {bytes_in} {bytes_out} {} {} {}", bits.start, bits.last, bits.stop)
 }

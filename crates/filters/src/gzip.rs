@@ -11,12 +11,9 @@ use crate::packer::Packer;
 use crate::step::Flushed;
 use crate::{Filter, FilterError, GzipBits, SLICE, State, Step, UNPACKED_A_MICRO, stitch};
 
-/// The parameters of packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GzipParams {
-    /// `gzip_level`, 0 to 9.
     pub level: u8,
-    /// `gzip_memlevel`, 1 to 9.
     pub memlevel: u8,
 }
 
@@ -26,12 +23,12 @@ impl Default for GzipParams {
     }
 }
 
-/// How much is packed at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     /// Bytes that one step packs at most: about 150 microseconds of text.
     pub slice: usize,
-    /// Of text. What is made to be hard to pack takes some five times as long.
+    /// Bytes of text compressed in a microsecond. Bytes that are made to be hard to compress take some five times as
+    /// long.
     pub bytes_a_micro: u32,
 }
 
@@ -46,7 +43,6 @@ impl GzipParams {
     }
 }
 
-/// Packs into gzip.
 pub struct Gzip {
     deflate: Packer,
     pace: Pace,
@@ -68,7 +64,6 @@ enum Phase {
 }
 
 impl Gzip {
-    /// Nothing packed yet.
     pub fn new(params: GzipParams) -> Self {
         Self {
             deflate: Packer::new(params),

@@ -26,15 +26,12 @@ const END_OF_BLOCK: u16 = 256;
 /// Blocks that one call begins at most: their tables cost more than their few bytes.
 const BLOCKS: u32 = 64;
 
-/// Why decoding stopped.
 enum Stop {
     /// More input is needed.
     Input,
-    /// The output is full.
     Output,
-    /// Enough for one call.
     Budget,
-    /// Not deflate.
+    /// The bytes aren't deflate.
     Bad(&'static str),
 }
 
@@ -73,7 +70,6 @@ pub(crate) struct Unzip {
     note: Option<String>,
 }
 
-/// What one call did.
 #[derive(Debug)]
 pub(crate) struct UnzipProgress {
     pub(crate) consumed: usize,
@@ -145,7 +141,7 @@ impl Unzip {
         self.total_out
     }
 
-    /// Where the blocks are, as far as it is known.
+    /// Positions of the blocks, as far as they are known.
     pub(crate) fn bits(&self) -> GzipBits {
         GzipBits { plain_bytes: self.total_out, ..self.marks }
     }
@@ -157,7 +153,6 @@ impl Unzip {
         }
     }
 
-    /// A Gzip record about what is wrong.
     pub(crate) fn take_note(&mut self) -> Option<String> {
         self.note.take()
     }
@@ -435,7 +430,6 @@ fn one_match(bits: &Bits, dists: &Table, symbol: u16, used: u32) -> Result<(usiz
     if used > have { Err(Stop::Input) } else { Ok((len, distance, used)) }
 }
 
-/// Input and output of one call.
 struct Run<'i, 'o> {
     rest: &'i [u8],
     out: &'o mut [u8],

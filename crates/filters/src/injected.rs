@@ -23,7 +23,7 @@ struct Entry {
     filter: Box<dyn Filter>,
 }
 
-/// Which side of the cache a list is for: it decides in front of what a filter goes by itself.
+/// Side of the cache that a list is for: it decides in front of what a filter goes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// `beresp.filters`: before ESI is parsed and the body is packed.
@@ -33,7 +33,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Whether a filter that goes by itself goes in front of this one.
+    /// True if a filter that goes by itself goes in front of this one.
     fn is_stop(self, name: FilterName<'_>) -> bool {
         match (self, name) {
             (Side::Fetch, FilterName::Esi | FilterName::EsiGzip | FilterName::Gzip | FilterName::Pack(_))
@@ -90,17 +90,15 @@ impl InjectedFilters {
         self.entries_mut().find_map(|entry| (&mut *entry.filter as &mut dyn Any).downcast_mut())
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether some run that no list needs to name.
+    /// True if some run that no list needs to name.
     pub fn goes_by_itself(&self) -> bool {
         self.entries().any(|entry| entry.goes_by_itself)
     }
 
-    /// All are gone.
     pub fn clear(&mut self) {
         self.0 = None;
     }

@@ -54,7 +54,6 @@ pub use scan::Scan;
 pub use step::{Edit, Filter, GzipBits, Note, SLICE, State, Step, Subrequest, UNPACKED_A_MICRO};
 pub use test_gunzip::TestGunzip;
 
-/// Gives up what this thread keeps for the next bodies.
 pub fn trim() {
     packer::trim();
     inflate::trim();

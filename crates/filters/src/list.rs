@@ -14,9 +14,7 @@ pub enum FilterName<'a> {
     Esi,
     /// Makes a page's ESI program and packs the page with gzip, so that it can be cut at fragments.
     EsiGzip,
-    /// Undoes gzip.
     Gunzip,
-    /// Packs with gzip.
     Gzip,
     /// Cuts out what a Range asks for.
     Range,
@@ -48,7 +46,6 @@ impl<'a> FilterName<'a> {
         FilterName::Check(Packed::Zstd),
     ];
 
-    /// The name as it is written.
     pub const fn as_bytes(self) -> &'a [u8] {
         match self {
             FilterName::Esi => b"esi",
@@ -106,12 +103,11 @@ impl<'a> From<&'a [u8]> for FilterName<'a> {
 pub struct FilterList(Cow<'static, [u8]>);
 
 impl FilterList {
-    /// As it is written.
+    /// The list as it is written.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether nothing at all is written.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -121,7 +117,7 @@ impl FilterList {
         Names(&self.0)
     }
 
-    /// Whether one of them undoes a coding of the body.
+    /// True if one of them undoes a coding of the body.
     pub fn undoes_coding(&self) -> bool {
         self.names().any(|name| name.undone().is_some())
     }
@@ -152,7 +148,7 @@ impl<'a> FromIterator<FilterName<'a>> for FilterList {
 pub struct Names<'a>(&'a [u8]);
 
 impl<'a> Names<'a> {
-    /// What of the list is left.
+    /// The rest of the list.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }

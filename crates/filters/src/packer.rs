@@ -19,7 +19,6 @@ thread_local! {
     static SPARES: RefCell<Vec<(GzipParams, Deflate)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Gives up what this thread keeps.
 pub(crate) fn trim() {
     drop(SPARES.take());
 }
@@ -33,7 +32,6 @@ pub(crate) struct Packer {
     spill: VecDeque<u8>,
 }
 
-/// What one call used and made, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackProgress {
     pub(crate) used: usize,
@@ -76,7 +74,6 @@ impl Packer {
         Ok(PackProgress { used: packed.used, made: made + self.unspill(out) })
     }
 
-    /// Bytes of the stream that were written so far.
     pub(crate) fn written(&self) -> u64 {
         self.deflate.as_ref().map_or(0, Deflate::total_out) - self.spill.len() as u64
     }

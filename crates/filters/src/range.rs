@@ -12,18 +12,14 @@ use crate::{Filter, FilterError, State, Step};
 pub struct Multipart {
     /// The parts, none of which shares a byte with another.
     pub parts: Vec<Part>,
-    /// What comes before each of them.
     pub heads: PartHeads,
-    /// What follows the last part.
+    /// Bytes behind the last part.
     pub tail: Vec<u8>,
 }
 
-/// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// First byte.
     pub low: u64,
-    /// Last byte.
     pub high: u64,
 }
 
@@ -31,9 +27,9 @@ pub struct Part {
 /// thousand ranges is a thousand short pieces of work, not one long one.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PartHeads {
-    /// What comes before `LOW-HIGH`.
+    /// Bytes before `LOW-HIGH`.
     pub before: Vec<u8>,
-    /// What comes after it.
+    /// Bytes after `LOW-HIGH`.
     pub after: Vec<u8>,
 }
 
@@ -51,7 +47,6 @@ impl PartHeads {
 }
 
 impl Multipart {
-    /// Length of the whole.
     pub fn bytes(&self) -> u64 {
         let part = |part: &Part| self.heads.bytes_of(*part) + (part.high - part.low + 1);
         self.parts.iter().map(part).sum::<u64>() + self.tail.len() as u64
@@ -63,7 +58,6 @@ impl Multipart {
     }
 }
 
-/// Lets the bytes that are wanted through.
 pub struct Range {
     at: u64,
     parts: VecDeque<Part>,

@@ -17,7 +17,6 @@ pub struct Pack {
 }
 
 impl Pack {
-    /// Nothing packed yet.
     pub fn new(packed: Packed, params: PackParams) -> Self {
         let (encoder, bytes_a_micro) = (packed.encoder(params), packed.pace(params));
         Self { packed, encoder, bytes_a_micro, plain_bytes: 0, flushed: Flushed::default() }
@@ -77,14 +76,12 @@ impl Filter for Pack {
     }
 }
 
-/// Unpacks.
 pub struct Unpack {
     packed: Packed,
     decoder: Box<dyn Decoder>,
 }
 
 impl Unpack {
-    /// Nothing unpacked yet.
     pub fn new(packed: Packed) -> Self {
         Self { packed, decoder: packed.decoder() }
     }
@@ -108,7 +105,8 @@ impl Filter for Unpack {
     }
 }
 
-/// Where a decoder is that has left `rest` bytes of its input. `is_full`: it has filled the room it had, and may have more.
+/// The state after a decoder has left `rest` bytes of its input. `is_full`: it has filled the room it had, and may have
+/// more.
 fn state_of(
     coding: Coding,
     decoder: &dyn Decoder,
@@ -134,13 +132,12 @@ pub struct Check {
     packed: Packed,
     decoder: Box<dyn Decoder>,
     scratch: Box<[u8]>,
-    /// What the last step unpacked, in bytes.
+    /// Bytes that the last step decompressed.
     made: usize,
     plain_bytes: u64,
 }
 
 impl Check {
-    /// Nothing checked yet.
     pub fn new(packed: Packed) -> Self {
         let scratch = vec![0; SLICE].into_boxed_slice();
         Self { packed, decoder: packed.decoder(), scratch, made: 0, plain_bytes: 0 }

@@ -10,7 +10,6 @@ thread_local! {
     static ROOM: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
-/// Gives up what this thread keeps.
 pub(crate) fn trim() {
     drop(ROOM.take());
 }

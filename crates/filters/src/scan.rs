@@ -30,7 +30,6 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// For one body.
     pub fn new() -> Self {
         Self {
             unzip: Unzip::new(),
@@ -83,7 +82,7 @@ impl Scan {
         Ok(did.consumed)
     }
 
-    /// Whether the body is through; more bytes would be junk.
+    /// True if the body is through; more bytes would be junk.
     pub fn is_done(&self) -> bool {
         self.is_done
     }

@@ -10,14 +10,12 @@ use crate::FilterError;
 /// Bytes that one step of a filter takes or makes at most; about 50 us of unpacking. What takes longer over a byte takes fewer.
 pub const SLICE: usize = 16 * 1024;
 
-/// What came of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Bytes of the input that were used; the rest is to be given again.
     pub consumed: usize,
-    /// Bytes written at the start of the output.
     pub produced: usize,
-    /// What is needed to go on.
+    /// Needs of the filter to go on.
     pub state: State,
 }
 
@@ -28,25 +26,23 @@ impl Step {
     }
 }
 
-/// Of unpacking, which is what most filters do.
+/// Bytes decompressed in a microsecond, which is what most filters do.
 pub const UNPACKED_A_MICRO: u32 = 320;
-/// What a step costs that moves next to nothing.
+/// Microseconds of a step that moves next to nothing.
 const LEAST_MICROS: u32 = 3;
 
-/// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Call again with the rest of the input: the output is full, or the slice is used up.
     More,
     /// All input is used: call again when there is more. Never after the last input.
     Hungry,
-    /// That was the end of the output. Input that is left over isn't needed.
+    /// The output has ended. Input that is left over isn't needed.
     End,
 }
 
-/// One filter.
+/// A filter in a chain.
 pub trait Filter: Any {
-    /// Its name in `beresp.filters` or `resp.filters`.
     fn name(&self) -> &'static str;
 
     /// Takes from `input` and writes to `out` (not empty), at most about [`SLICE`] bytes of either. `is_last`: nothing
@@ -63,7 +59,7 @@ pub trait Filter: Any {
         step.micros_at(UNPACKED_A_MICRO)
     }
 
-    /// Whether the body comes out as it went in: it is only looked at.
+    /// True if the body comes out as it went in: it is only looked at.
     fn keeps_body(&self) -> bool {
         false
     }
@@ -71,7 +67,7 @@ pub trait Filter: Any {
     /// No more input is at hand: what the filter holds back of what it has is to come out with the next steps.
     fn flush(&mut self) {}
 
-    /// What it wants to have logged when it is closed, be it early: the Gzip record.
+    /// The Gzip record to be logged when it is closed, be it early.
     fn closing_note(&self) -> Option<String> {
         None
     }
@@ -81,12 +77,12 @@ pub trait Filter: Any {
         let _ = notes;
     }
 
-    /// Where the deflate stream of the stored body begins and ends, once it is through.
+    /// Positions of the deflate stream in the stored body, once it is through.
     fn gzip_bits(&self) -> Option<GzipBits> {
         None
     }
 
-    /// What the stored body unpacks to, in bytes, once it is through; of a coding other than gzip.
+    /// Bytes that the stored body decompresses to, once it is through; for a coding other than gzip.
     fn plain_bytes(&self) -> Option<u64> {
         None
     }
@@ -96,17 +92,17 @@ pub trait Filter: Any {
         None
     }
 
-    /// What it wants to have before a body comes, at delivery.
+    /// Responses that it needs before a body comes, at delivery.
     fn take_subrequests(&mut self) -> Vec<Subrequest> {
         Vec::new()
     }
 
-    /// What it asked for, in that order; `None`: it can't be had.
+    /// Sets these responses, in that order; `None`: there is none.
     fn answer(&mut self, answers: Vec<Option<Vec<u8>>>) {
         let _ = answers;
     }
 
-    /// Whether it has metadata for the stored object, known at the body's end: the object doesn't stream then.
+    /// True if it has metadata for the stored object, known at the body's end: the object doesn't stream then.
     fn has_metadata(&self) -> bool {
         false
     }
@@ -117,23 +113,21 @@ pub trait Filter: Any {
     }
 }
 
-/// How much of what an encoder has taken its readers can decode.
 #[derive(Debug, Default)]
 pub(crate) struct Flushed {
-    /// Bytes before the coding.
     plain: u64,
     /// A flush was asked for and hasn't been made.
     is_asked: bool,
 }
 
 impl Flushed {
-    /// Readers wait.
+    /// Requests a flush, as readers wait.
     pub fn ask(&mut self) {
         self.is_asked = true;
     }
 
-    /// Whether a step without input is to flush what `plain` bytes have become. Where there is nothing yet, filters before this one may
-    /// be about to give it something.
+    /// True if a step without input is to flush what `plain` bytes have become. Where there is nothing yet, filters
+    /// before this one may be about to give it something.
     pub fn is_due(&self, plain: u64) -> bool {
         self.is_asked && plain > self.plain
     }
@@ -147,18 +141,15 @@ impl Flushed {
 /// A response that a filter wants to have: as a fragment's, made by VCL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subrequest {
-    /// Its URL.
     pub url: Vec<u8>,
-    /// Its Host, if it is another than the page's.
+    /// Host of the response, if it is another than the page's.
     pub host: Option<Vec<u8>>,
-    /// Bytes that it may have.
     pub most: usize,
 }
 
 /// Something for the transaction's log, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A Gzip record.
     Gzip(String),
     /// An ESI_xmlerror record that counts as `MAIN.esi_errors`.
     EsiError(String),
@@ -166,14 +157,12 @@ pub enum Note {
     EsiWarning(String),
     /// An ESI_xmlerror record that counts as nothing.
     EsiInfo(String),
-    /// A VCL_Error record.
     VclError(String),
 }
 
 /// A change of the head that goes with a filter, in the order to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// Remove the field.
     Unset(&'static str),
     /// Content-Encoding names this coding.
     SetCoding(Coding),

@@ -9,7 +9,7 @@ use crate::GzipBits;
 /// The header of gzip bodies that we make: no name, no time.
 pub const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 3];
 
-/// Bytes of [`tail`].
+/// Bytes that [`tail`] gives.
 pub const TAIL_BYTES: usize = 13;
 
 /// Most plain bytes of one stored block.
@@ -24,7 +24,7 @@ pub fn tail(crc: u32, plain_bytes: u64) -> [u8; TAIL_BYTES] {
     out
 }
 
-/// What comes before `len` (at most [`STORED_MAX`]) plain bytes that stand in a deflate stream as they are.
+/// The bytes before `len` (at most [`STORED_MAX`]) plain bytes in a deflate stream, where they stand as they are.
 pub fn stored_header(len: u16) -> [u8; 5] {
     let (l, n) = (len.to_le_bytes(), (!len).to_le_bytes());
     [0, l[0], l[1], n[0], n[1]]
@@ -35,19 +35,18 @@ pub fn stored_header(len: u16) -> [u8; 5] {
 pub struct Sum {
     /// CRC-32 of the plain bytes.
     pub crc: u32,
-    /// How many there are.
+    /// Number of the plain bytes.
     pub plain_bytes: u64,
 }
 
 impl Sum {
-    /// Of these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         let mut sum = Self::default();
         sum.add(bytes);
         sum
     }
 
-    /// Plain bytes follow.
+    /// Adds plain bytes that follow.
     pub fn add(&mut self, bytes: &[u8]) {
         self.crc = crc32::crc32(self.crc, bytes);
         self.plain_bytes += bytes.len() as u64;

@@ -5,16 +5,14 @@ use crate::gunzip::record;
 use crate::inflate::Unzip;
 use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step, UNPACKED_A_MICRO};
 
-/// Checks gzip.
 pub struct TestGunzip {
     unzip: Unzip,
     scratch: Box<[u8]>,
-    /// What the last step unpacked, in bytes.
+    /// Bytes that the last step decompressed.
     made: usize,
 }
 
 impl TestGunzip {
-    /// Nothing seen yet.
     pub fn new() -> Self {
         Self { unzip: Unzip::new(), scratch: vec![0; SLICE].into_boxed_slice(), made: 0 }
     }

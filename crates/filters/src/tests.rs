@@ -23,7 +23,7 @@ fn combinations(count: usize) -> impl Iterator<Item = Vec<bool>> {
     (0..1u32 << count).map(move |bits| (0..count).map(|at| bits & 1 << at != 0).collect())
 }
 
-/// What a list says, without the blank in front.
+/// The list without the blank in front.
 fn text(list: &FilterList) -> &str {
     str::from_utf8(list.as_bytes()).expect("ours").trim_start()
 }
@@ -94,8 +94,8 @@ fn the_default_of_fetched_bodies() {
     }
 }
 
-/// What a list makes of a body, whole or part (1): the filters, the coding that the object is known to have, whether it is
-/// another than the backend's, whether ESI is in it, and what becomes of the head.
+/// Results of a list for a body, whole or part (1): the filters, the coding that the object is known to have, whether
+/// it is another than the backend's, whether ESI is in it, and the changes of the head.
 const FETCHED: &str = "\
 none    * |                 | - / identity / - -
 none    0 | gzip            | gzip / gzip / recoded - / -coding -length weak +gzip vary

@@ -4,9 +4,7 @@
 /// A server that keeps the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Name or address.
     pub host: String,
-    /// Port.
     pub port: u16,
 }
 

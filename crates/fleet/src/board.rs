@@ -15,7 +15,6 @@ use crate::Fault;
 pub const LEASE: Duration = Duration::from_secs(5);
 /// A report that is older is forgotten: the node isn't of the fleet any more.
 pub const FORGOTTEN: Duration = Duration::from_secs(600);
-/// The longest report, in bytes.
 pub const LONGEST_REPORT: usize = 16 << 10;
 /// The longest document, in bytes: servers of NATS take messages of a megabyte unless told otherwise.
 pub const LONGEST_DOCUMENT: usize = 768 << 10;
@@ -24,14 +23,11 @@ pub const MOST_REPORTS: usize = 4096;
 /// The longest name of a node, in bytes. Whoever may write to the board may write any.
 pub const LONGEST_NAME: usize = 255;
 
-/// What a node has written, and when.
+/// A node's report, and its age.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
-    /// The node's name.
     pub node: String,
-    /// What it says.
     pub bytes: Vec<u8>,
-    /// Since when it stands there.
     pub age: Duration,
 }
 

@@ -16,7 +16,6 @@ use serde_json::{Map, Value, json};
 /// Version of the form. One that is higher says something that can't be understood here.
 const VERSION: u64 = 1;
 
-/// Bytes of the longest entry.
 pub const LONGEST: usize = 64 << 10;
 
 /// No moment is further away, either way, in seconds: some three thousand years.
@@ -24,59 +23,42 @@ const FARTHEST: f64 = 1e11;
 /// No life is longer, nor shorter than none by more: a century, in seconds.
 const LONGEST_LIFE: f64 = 100.0 * 365.0 * 86_400.0;
 
-/// One entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Drawn for it: who retries has the same one.
     pub id: String,
-    /// The node that made it.
     pub node: String,
     /// When it was made: seconds since 1970.
     pub at: f64,
-    /// What it invalidates.
     pub what: Invalidation,
 }
 
-/// What is invalidated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Invalidation {
-    /// What an expression hits: field, operator, value, `&&`, and so on, as the CLI's `ban` takes them.
+    /// A ban's expression: field, operator, value, `&&`, and so on, as the CLI's `ban` takes them.
     Ban(Vec<String>),
     /// All variants of a digest: new lives in seconds from `at` on; `None` leaves one alone.
-    Purge {
-        /// What it is found by.
-        digest: [u8; 32],
-        /// TTL left.
-        ttl: Option<f64>,
-        /// Grace.
-        grace: Option<f64>,
-        /// Keep.
-        keep: Option<f64>,
-    },
+    Purge { digest: [u8; 32], ttl: Option<f64>, grace: Option<f64>, keep: Option<f64> },
     /// All that bears one of these tags.
     Tags {
-        /// Bytes that a tag is, whatever they are.
         tags: Vec<Vec<u8>>,
-        /// It takes their TTL only.
+        /// True if it takes their TTL only.
         is_soft: bool,
     },
     /// Everything, for this reason.
     All(String),
 }
 
-/// What came of reading an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Read {
-    /// One of ours.
     Entry(Entry),
-    /// Somebody else's: why.
+    /// An entry of another program, and the reason.
     Foreign(&'static str),
-    /// It may well be one of ours, and nobody knows what it would hit: why.
+    /// The entry may well be one of ours, and nobody knows what it would hit; with the reason.
     Unclear(String),
 }
 
 impl Entry {
-    /// As it stands in the log.
+    /// Encodes the entry for the log.
     ///
     /// # Errors
     /// It is longer than an entry may be.
@@ -196,7 +178,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
 }
 
-/// By what an entry is known again: FNV-1a of its bytes, which no two entries of ours share.
+/// A mark by which an entry is recognised: FNV-1a of its bytes, which no two entries of ours share.
 pub fn mark(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

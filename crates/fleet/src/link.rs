@@ -5,12 +5,11 @@ use std::time::Instant;
 
 use crate::{Board, Server, Settings};
 
-/// Why something failed, in words for the operator. The connection isn't used any more.
+/// The reason for a failure, in words for the operator. The connection isn't used any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault(pub String);
 
 impl Fault {
-    /// With these words.
     pub fn new(words: impl Into<String>) -> Fault {
         Fault(words.into())
     }
@@ -22,7 +21,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// Which log it is, and what is in it.
+/// Identity and extent of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Another one when the log was made anew.
@@ -33,7 +32,6 @@ pub struct Bounds {
     pub last: u64,
 }
 
-/// Bytes of the longest epoch.
 #[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
 const LONGEST_EPOCH: usize = 100;
 
@@ -49,9 +47,8 @@ pub(crate) fn epoch_of(said: &str) -> Result<String, Fault> {
 /// An entry that is to be appended.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// By which the server knows one that comes again.
+    /// Id by which the server recognises an entry that comes again.
     pub id: &'a str,
-    /// What it says.
     pub bytes: &'a [u8],
 }
 
@@ -65,32 +62,28 @@ pub(crate) const BATCH_BYTES: usize = BATCH_OF_LONGEST * crate::LONGEST;
 #[cfg(any(feature = "fleet-nats", feature = "fleet-redis"))]
 pub(crate) const BATCH_OF_LONGEST: usize = 100;
 
-/// An entry that came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// Its number: higher than that before, by one unless something between them is gone.
+    /// Number: higher than that before, by one unless something between them is gone.
     pub seq: u64,
-    /// What it says; of one that is longer than [`crate::LONGEST`] the beginning, which is longer than that, too.
+    /// Bytes of the entry; of one that is longer than [`crate::LONGEST`] the beginning, which is longer than that, too.
     pub bytes: Vec<u8>,
 }
 
-/// What comes of following a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The next entries, one at least: as many as are there without waiting for more.
     Entries {
-        /// In the log's order.
         entries: Vec<Incoming>,
-        /// How many the server has behind them, at least; 0: these are the last.
+        /// Least number of entries that the server has behind them; 0: these are the last.
         left: u64,
     },
-    /// There is none now, and the server is well.
     Quiet,
 }
 
 /// A connection to the server that keeps the log. Every call ends within a few seconds.
 pub trait Link: Send {
-    /// Which log it is, and what is in it; makes it if there is none.
+    /// Identity and extent of the log; makes it if there is none.
     ///
     /// # Errors
     /// The server can't say, or what is there isn't a fleet's log.
@@ -115,7 +108,7 @@ pub trait Link: Send {
     fn next(&mut self) -> Result<Next, Fault>;
 }
 
-/// Who makes connections.
+/// A maker of connections.
 pub trait Connect: Send + Sync {
     /// One to this server, ready to be used.
     ///
@@ -132,7 +125,7 @@ pub trait Connect: Send + Sync {
     }
 }
 
-/// What makes connections to the kind of servers that the settings name.
+/// The maker of connections for the kind of servers in the settings.
 ///
 /// # Errors
 /// This program was built without it, or certificates can't be used.

@@ -17,40 +17,33 @@ const WHY: usize = 2000;
 /// Stores of a node that are looked at.
 const STORES: usize = 32;
 
-/// What a store holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoreUse {
-    /// Its name.
     pub name: String,
-    /// Bytes in use.
     pub used: u64,
     /// Bytes that it may use; 0: no bound.
     pub space: u64,
 }
 
-/// What a node says of roll-outs to its group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Deployed {
-    /// What it runs: `own`, unless something was rolled out to it; `failed`, if that can't be had; `confirmed`; or, on trial, `ready`, `active`, and `back` when
-    /// it went back.
+    /// State of the node: `own`, unless something was rolled out to it; `failed`, if that can't be had; `confirmed`;
+    /// or, on trial, `ready`, `active`, and `back` when it went back.
     pub state: String,
-    /// Of the release that this is about.
     pub version: String,
-    /// The trial that it is about, if it is one.
     pub trial: String,
     /// Since when, in seconds since 1970 by its clock.
     pub since: f64,
-    /// Why it failed, or went back.
+    /// Reason why it failed, or went back.
     pub why: String,
 }
 
 impl Deployed {
-    /// As a JSON object.
     pub fn json(&self) -> Value {
         json!({ "state": self.state, "version": self.version, "trial": self.trial, "since": self.since, "why": self.why })
     }
 
-    /// What such an object says; `None`: it is none.
+    /// Reads such an object; `None`: it is none.
     pub fn read(bytes: &[u8]) -> Option<Deployed> {
         let said: Value = serde_json::from_slice(bytes).ok()?;
         Deployed::of(&said)
@@ -68,20 +61,16 @@ impl Deployed {
     }
 }
 
-/// How a node fares. Counts are since its worker started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Drawn by each of its workers.
     pub instance: String,
-    /// Where other nodes reach it, HOST:PORT, if it says so.
+    /// Address for other nodes, HOST:PORT, if it gives one.
     pub address: Option<String>,
-    /// The part of the fleet that it belongs to.
     pub group: String,
-    /// Whether it takes what is rolled out to its group.
+    /// True if it takes what is rolled out to its group.
     pub takes_deployments: bool,
-    /// Of the program.
     pub version: String,
-    /// Which log it follows.
     pub epoch: String,
     /// Number of the entry of the log that it carried out last.
     pub applied: u64,
@@ -89,32 +78,28 @@ pub struct Report {
     pub head: u64,
     /// For how long it has been behind the log, in seconds.
     pub lag_seconds: f64,
-    /// What of its cache it serves: `all`, `young`, `nothing`.
+    /// Part of its cache that it serves: `all`, `young`, `nothing`.
     pub serves: String,
-    /// The VCL in use.
     pub vcl: String,
     /// Since when, in seconds since 1970 by its clock.
     pub vcl_since: f64,
     /// When its worker started, in seconds since 1970 by its clock.
     pub started: f64,
-    /// Requests of clients.
     pub requests: u64,
-    /// Of which were hits.
+    /// Number of hits among them.
     pub hits: u64,
-    /// Of which were answered with a status of 500 or more.
+    /// Number of them with a status of 500 or more.
     pub errors: u64,
-    /// Of which failed by a fault of the program.
+    /// Number of them that failed by a fault of the program.
     pub panics: u64,
-    /// Its stores.
     pub stores: Vec<StoreUse>,
-    /// What it says of roll-outs, if it takes part in them.
     pub deployed: Option<Deployed>,
-    /// That it is a member of the second tier, if it is one by its report.
+    /// Membership of the second tier, if its report says so.
     pub peer: Option<Joined>,
 }
 
 impl Report {
-    /// As it is posted: what doesn't fit is left out, as a node without a report is none.
+    /// The report for the board: what doesn't fit is left out, as a node without a report is none.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut said = self.json();
         for part in ["stores", "deployed"] {
@@ -127,7 +112,6 @@ impl Report {
         said.to_string().into_bytes()
     }
 
-    /// As a JSON object.
     pub fn json(&self) -> Value {
         let stores: Vec<Value> = self
             .stores
@@ -145,8 +129,8 @@ impl Report {
         })
     }
 
-    /// What such an object says; what is missing or strange in it is nothing. `None`: it is no report, or one of a later version
-    /// that says nothing to us.
+    /// Reads such an object; what is missing or strange in it is left out. `None`: it is no report, or one of a later
+    /// version without anything that we know.
     pub fn read(bytes: &[u8]) -> Option<Report> {
         if bytes.len() > LONGEST_REPORT {
             return None;
@@ -209,21 +193,19 @@ fn cut(text: &str, longest: usize) -> &str {
 /// A node of the fleet, as it is known here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// Its name.
     pub name: String,
-    /// How old its report is.
     pub age: Duration,
-    /// What it said.
     pub report: Report,
 }
 
 impl Member {
-    /// Whether it hasn't said anything for longer than [`LEASE`]: it is down, or cut off from the log's server.
+    /// True if it hasn't reported for longer than [`LEASE`]: it is down, or cut off from the log's server.
     pub fn is_away(&self) -> bool {
         self.age > LEASE
     }
 
-    /// What a report says; `None`: it is none, or of a name that none of ours has: shown in any other form it might be taken for another's.
+    /// The member of a report; `None`: it is none, or of a name that none of ours has: shown in any other form it might
+    /// be taken for another's.
     pub(crate) fn of(posted: &Posted) -> Option<Member> {
         let report = Report::read(&posted.bytes)?;
         let is_name = posted.node.len() <= LONGEST_NAME && !posted.node.contains(char::is_control);

@@ -24,13 +24,13 @@ use crate::link::{BATCH, BATCH_BYTES, epoch_of};
 use crate::wire::{self, Wire};
 use crate::{Board, Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
 
-/// For an answer.
+/// Longest wait for an answer.
 const TIME: Duration = Duration::from_secs(2);
 /// The server is heard of so often.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A consumer whose connection is gone is forgotten after so long.
 const IDLE: Duration = Duration::from_secs(10);
-/// For so long the server knows an entry again that is appended twice.
+/// Time in which the server recognises an entry that is appended twice.
 const DUPLICATES: Duration = Duration::from_secs(120);
 /// Bytes that are held of what is delivered while an answer is awaited: more than a server sends without being asked whether that came. Each
 /// message counts for more than its payload.
@@ -40,10 +40,8 @@ const MESSAGE_COST: usize = 256;
 const ANSWERS: u64 = 1;
 /// JetStream has no leader, or this server isn't it (any more).
 const UNAVAILABLE: [i64; 2] = [10_008, 10_009];
-/// No stream of that name.
 const NO_STREAM: i64 = 10_059;
 
-/// Makes connections.
 pub(crate) struct Nats {
     stream: String,
     subject: String,
@@ -115,19 +113,16 @@ struct Session {
     subject: String,
     retention: u64,
     replicas: u32,
-    /// What is answered comes to subjects below this one's `a`, what is followed below its `d`.
+    /// Prefix of our subjects: answers come below its `a`, what is followed below its `d`.
     inbox: String,
-    /// Questions so far.
     asked: u64,
-    /// Messages of the consumer that came while something else was awaited, and bytes of them.
     delivered: VecDeque<Message>,
     delivered_bytes: usize,
     consumer: Option<Consumer>,
-    /// The consumer had nothing when it was made, which wasn't told yet.
+    /// True if the consumer had nothing when it was made, which wasn't reported yet.
     is_quiet: bool,
 }
 
-/// What is followed.
 struct Consumer {
     /// The subscription by which it delivers.
     sid: u64,
@@ -135,7 +130,7 @@ struct Consumer {
     count: u64,
 }
 
-/// What the server says next.
+/// The server's next message.
 fn said(wire: &mut Wire) -> Result<Said, Fault> {
     loop {
         match said_already(wire)? {
@@ -145,7 +140,7 @@ fn said(wire: &mut Wire) -> Result<Said, Fault> {
     }
 }
 
-/// The same, of what has come.
+/// The next message among those that have come.
 fn said_already(wire: &mut Wire) -> Result<Option<Said>, Fault> {
     let Some((said, used)) = proto::read(wire.input()).map_err(Fault::new)? else { return Ok(None) };
     wire.take(used);
@@ -171,7 +166,6 @@ impl Session {
         }
     }
 
-    /// The next message, whoever it is for.
     fn message(&mut self) -> Result<Message, Fault> {
         loop {
             let said = said(&mut self.wire)?;
@@ -215,7 +209,6 @@ impl Session {
         }
     }
 
-    /// Asks JetStream.
     fn ask(&mut self, what: &str, question: &Value) -> Result<Value, Fault> {
         self.wire.until(clock::now() + TIME);
         let (reply, mut out) = (self.reply_subject(), Vec::new());
@@ -229,7 +222,6 @@ impl Session {
         serde_json::from_slice(&answer.payload).map_err(|_| misread())
     }
 
-    /// The stream as the server describes it.
     fn describe(&mut self) -> Result<Value, Fault> {
         let stream = self.stream.clone();
         let info = self.ask(&format!("STREAM.INFO.{stream}"), &Value::Null)?;
@@ -275,7 +267,7 @@ impl Session {
         Ok(())
     }
 
-    /// What has come of the consumer next; `None`: nothing has yet.
+    /// The consumer's next message among those that have come; `None`: nothing has yet.
     fn delivery_already(&mut self) -> Result<Option<Message>, Fault> {
         loop {
             let message = match self.delivered.pop_front() {
@@ -449,7 +441,6 @@ mod tests {
         reply: String,
     }
 
-    /// The next one.
     fn asked(input: &mut BufReader<TcpStream>) -> Option<Asked> {
         loop {
             let mut line = String::new();
@@ -468,7 +459,7 @@ mod tests {
         }
     }
 
-    /// What says that nobody is there to answer.
+    /// Reply for a subject without subscribers.
     const NOBODY: &str = "NATS/1.0 503\r\n\r\n";
 
     /// A connection to a server that answers so, each question with the next of these.

@@ -31,14 +31,12 @@ const MANY: usize = 16_384;
 /// Own entries that are known again when they come back.
 const OWN: usize = 65_536;
 
-/// What may be found in the cache.
+/// Limits of what may be found in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// Everything.
     Open,
-    /// Nothing: what is stored may have been invalidated.
     Closed,
-    /// What is not older than that: the log is away for longer.
+    /// Only objects that are younger: the log has been away for too long.
     Capped(Duration),
 }
 
@@ -53,7 +51,7 @@ impl Gate {
     }
 }
 
-/// Who carries out what the log says. Called by the node's threads, and may block.
+/// Carries out what the log says. Called by the node's threads, and may block.
 pub trait Applier: Send + Sync {
     /// Invalidates that.
     ///
@@ -61,7 +59,6 @@ pub trait Applier: Send + Sync {
     /// It can't be understood: everything is invalidated instead.
     fn apply(&self, entry: &Entry) -> Result<(), String>;
 
-    /// Does `work`, which carries out entries that came together.
     fn together(&self, work: &mut dyn FnMut()) {
         work();
     }
@@ -69,48 +66,41 @@ pub trait Applier: Send + Sync {
     /// Invalidates all that is stored, and all that is being fetched.
     fn apply_all(&self, why: &str);
 
-    /// Whether there is anything that could be invalidated.
+    /// True if there is anything that could be invalidated.
     fn has_objects(&self) -> bool;
 
     /// All up to there is carried out: what is stored is to be kept together with that.
     fn keep(&self, position: &Position);
 
-    /// From now on only that may be found.
     fn set_gate(&self, gate: Gate);
 
-    /// Tells the operator.
     fn tell(&self, text: &str);
 
     /// Something of the status has changed.
     fn show(&self, status: &Status);
 }
 
-/// Whether a thread has its server.
+/// State of a thread's connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reach {
-    /// It has, this one.
+    /// Connected to this server.
     Up(String),
-    /// It hasn't, since then, and why.
+    /// Without a connection since then, for this reason.
     Away(Instant, String),
 }
 
 impl Reach {
-    /// Whether it has.
     pub fn is_up(&self) -> bool {
         matches!(self, Reach::Up(_))
     }
 }
 
-/// How a node fares.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// Whether something can be appended.
     pub append: Reach,
-    /// Whether the log is followed.
     pub follow: Reach,
-    /// What may be found.
+    /// Present limits of what may be found.
     pub gate: Gate,
-    /// Which log it is; empty: not known yet.
     pub epoch: String,
     /// Number of the newest entry of the log, as far as is known here.
     pub head: u64,
@@ -118,7 +108,6 @@ pub struct Status {
     pub applied: u64,
     /// When the node was behind the log first; `None`: it isn't.
     pub behind_since: Option<Instant>,
-    /// Entries appended here.
     pub appended: u64,
     /// Entries that could not be, of which whoever made them was told.
     pub refused: u64,
@@ -128,15 +117,13 @@ pub struct Status {
     pub returned: u64,
     /// Entries that weren't ours, and were left out.
     pub foreign: u64,
-    /// How often all that was stored had to go, as nobody knew what it had missed.
+    /// Number of times that all stored objects had to go, as nobody knew which entries the node had missed.
     pub gaps: u64,
 }
 
-/// A node. A cheap handle.
 #[derive(Clone)]
 pub struct Node(Arc<Shared>);
 
-/// What time it is.
 type Now = Box<dyn Fn() -> Instant + Send + Sync>;
 
 struct Shared {
@@ -145,19 +132,19 @@ struct Shared {
     /// Drawn for this process, and never told: what it is known by is made of it ([`Shared::word`]).
     draw: u64,
     entries: AtomicU64,
-    /// What is being invalidated here, and isn't known to be in the log yet or never to get there.
+    /// Number of invalidations here that aren't known to be in the log yet or never to get there.
     pending: AtomicU64,
     /// The newest entry of the log that was made here.
     newest_own: AtomicU64,
     queue: Mutex<Queue>,
-    /// Something was queued.
     bell: Condvar,
     status: Mutex<Status>,
     own: Mutex<Own>,
     desk: reporter::Desk,
-    /// What the agent says of roll-outs.
+    /// The agent's state of roll-outs.
     deployed: Mutex<Option<Deployed>>,
-    /// Who appends has found another log than the one that is followed: who follows has to look which one that is.
+    /// True if the appender has found another log than the one that is followed: the follower has to look which one
+    /// that is.
     is_doubted: AtomicBool,
     is_over: AtomicBool,
 }
@@ -171,7 +158,6 @@ struct Queue {
     waker: Option<Waker>,
 }
 
-/// An entry on its way into the log.
 struct Waiting {
     id: String,
     bytes: Vec<u8>,
@@ -212,7 +198,7 @@ impl Own {
         }
     }
 
-    /// Whether it was made here. One that comes twice is carried out the second time, which does no harm.
+    /// True if it was made here. One that comes twice is carried out the second time, which does no harm.
     fn take(&mut self, id: &str) -> bool {
         let is_own = self.ids.remove(id);
         while self.order.front().is_some_and(|oldest| !self.ids.contains(oldest)) {
@@ -228,7 +214,7 @@ struct Outcome(Mutex<Ending>);
 #[derive(Default)]
 struct Ending {
     result: Option<Result<u64, String>>,
-    /// Of who waits for it.
+    /// Waker of the task that waits for it.
     waker: Option<Waker>,
 }
 
@@ -263,7 +249,6 @@ impl Future for Announced {
 }
 
 impl Node {
-    /// A node with these settings. Nothing is done before [`Node::start`].
     pub fn new(settings: Settings) -> Node {
         Node::simulated(settings, RandomState::new().hash_one(std::process::id()), base::clock::now)
     }
@@ -323,12 +308,12 @@ impl Node {
         Ok(())
     }
 
-    /// What appends, for who takes its steps instead of [`Node::start`].
+    /// The appender, for a caller who takes its steps instead of [`Node::start`].
     pub fn appender(&self, connect: Arc<dyn Connect>, applier: Arc<dyn Applier>) -> Appender {
         Appender::new(self.0.clone(), connect, applier)
     }
 
-    /// What follows the log, for who takes its steps instead of [`Node::start`].
+    /// The follower, for a caller who takes its steps instead of [`Node::start`].
     pub fn follower(
         &self,
         connect: Arc<dyn Connect>,
@@ -364,7 +349,6 @@ impl Node {
         self.0.desk.members()
     }
 
-    /// What this node's next report says of roll-outs.
     pub fn set_deployed(&self, deployed: Deployed) {
         let is_new = self.0.deployed.lock().replace(deployed.clone()).as_ref() != Some(&deployed);
         if is_new {
@@ -395,21 +379,19 @@ impl Node {
         self.0.bell.notify_all();
     }
 
-    /// What it was told.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
     }
 
-    /// How it fares.
     pub fn status(&self) -> Status {
         self.0.status.lock().clone()
     }
 
-    /// Whether something can be appended, as far as is known: who asks before needn't wait for a log that is away. One that is away for
-    /// less than the settings' patience may come back in time.
+    /// Checks if something can be appended, as far as is known: a caller who asks before needn't wait for a log that is
+    /// away. One that is away for less than the settings' patience may come back in time.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn check(&self) -> Result<(), String> {
         match &self.0.status.lock().append {
             Reach::Up(_) => Ok(()),
@@ -445,15 +427,15 @@ impl Node {
         Pending::new(&self.0)
     }
 
-    /// How far the log has been carried out here.
+    /// Position up to which the log has been carried out here.
     pub fn log_position(&self) -> LogPosition {
         let status = self.0.status.lock();
         LogPosition { log: log_number(&status.epoch), seq: status.applied }
     }
 
-    /// How far another node must have carried out the log for its copies to be worth what is fetched from the origin here and now: what has
-    /// been invalidated here by now is invalidated there, too. `None`: nobody's copies are, as something isn't in the log yet, or as nobody
-    /// knows where this node stands.
+    /// Position that another node must have reached for its copies to be worth what is fetched from the origin here and
+    /// now: what has been invalidated here by now is invalidated there, too. `None`: nobody's copies are, as something
+    /// isn't in the log yet, or as nobody knows where this node stands.
     pub fn position_needed(&self) -> Option<LogPosition> {
         // In this order: what ceases to be pending is counted as one's own before.
         if self.0.pending.load(SeqCst) > 0 {
@@ -476,7 +458,7 @@ pub struct LogPosition {
 }
 
 impl LogPosition {
-    /// Whether all that was carried out at `other` is, here.
+    /// True if all that was carried out at `other` is carried out here.
     pub fn has_reached(&self, other: &LogPosition) -> bool {
         self.log != 0 && self.log == other.log && self.seq >= other.seq
     }
@@ -519,8 +501,8 @@ impl Shared {
         (self.now)()
     }
 
-    /// What this process calls something of its own. Nobody who has seen some of these can tell the next one, and write an entry by the id of one
-    /// that is to come, which the log would take for the same.
+    /// A word by which this process names something of its own. Nobody who has seen some of these can guess the next
+    /// one, and write an entry by the id of one that is to come, which the log would take for the same.
     fn word(&self, what: &str, number: u64) -> String {
         let digest = Sha256::digest(format!("{:016x} {what} {number}", self.draw));
         digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()

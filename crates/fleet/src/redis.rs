@@ -20,9 +20,9 @@ use crate::link::{BATCH_OF_LONGEST, epoch_of};
 use crate::wire::{self, Wire};
 use crate::{Board, Bounds, Connect, Fault, Incoming, Link, Next, Outgoing, Server, Settings};
 
-/// Of a longer text this many bytes are looked at.
+/// Bytes of a longer text that are looked at.
 const LONGEST_TEXT: usize = LONGEST_DOCUMENT + 1;
-/// For an answer.
+/// Longest wait for an answer.
 const TIME: Duration = Duration::from_secs(2);
 /// Entries that are asked for at once: the longest ones are one answer still.
 const BATCH: usize = BATCH_OF_LONGEST;
@@ -32,7 +32,6 @@ const BLOCK: Duration = Duration::from_secs(1);
 /// Replicas have so long to get an entry.
 const REPLICA_TIME: Duration = Duration::from_secs(1);
 
-/// Makes connections.
 pub(crate) struct Redis {
     key: String,
     login: Option<Vec<Vec<u8>>>,
@@ -100,7 +99,6 @@ struct Session {
     key: String,
     retention: u64,
     replicas: u32,
-    /// Which log it was when it was looked at first.
     epoch: String,
     /// The entry that was read last.
     last: u64,
@@ -138,7 +136,6 @@ impl Session {
         }
     }
 
-    /// Which log it is; who finds none begins one.
     fn epoch(&mut self) -> Result<String, Fault> {
         let key = format!("{}:epoch", self.key);
         let drawn = || RandomState::new().hash_one(clock::now());
@@ -154,7 +151,6 @@ impl Session {
         Err(Fault::new(format!("{key} doesn't keep what it is set to")))
     }
 
-    /// Numbers of the first entry and of the last.
     fn extent(&mut self) -> Result<(u64, u64), Fault> {
         self.wire.until(clock::now() + TIME);
         self.wire.send(&resp::command(&words(["XINFO", "STREAM", &self.key])))?;
@@ -289,12 +285,12 @@ fn text(reply: &Reply) -> Option<&[u8]> {
     }
 }
 
-/// Of `0-17`.
+/// Parses the id `0-17` into its number.
 fn number(id: &[u8]) -> Option<u64> {
     std::str::from_utf8(id).ok()?.strip_prefix("0-")?.parse().ok()
 }
 
-/// What an entry says: one without our field says nothing that we know.
+/// The entry in a record: one without our field is empty.
 fn entry_of(fields: &Reply) -> Vec<u8> {
     let Reply::Array(fields) = fields else { return Vec::new() };
     let ours = fields.chunks_exact(2).find(|pair| text(&pair[0]) == Some(b"e"));
@@ -355,7 +351,7 @@ mod tests {
         redis.open(&server, clock::now() + Duration::from_secs(20)).unwrap()
     }
 
-    /// What XREAD answers.
+    /// An answer to XREAD.
     fn entries(all: &[(u64, &[u8])]) -> Vec<u8> {
         let mut out = format!("*1\r\n*2\r\n$1\r\nk\r\n*{}\r\n", all.len()).into_bytes();
         for (seq, bytes) in all {

@@ -19,9 +19,10 @@ use crate::one_line;
 
 /// The version of such documents.
 const VERSION: u64 = 1;
-/// For so long a node follows a trial that nobody tends. Three servers of NATS have chosen another leader by then, on a busy machine, too.
+/// Time for which a node follows a trial that nobody tends. Three servers of NATS have chosen another leader by then,
+/// on a busy machine, too.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// For so long one of several servers may show a document that was replaced.
+/// Time for which one of several servers may show a document that was replaced.
 pub const OLD_TIME: Duration = Duration::from_secs(2);
 /// Nodes and parameters that a document may have.
 const MANY: usize = 4096;
@@ -32,7 +33,6 @@ const VALUE: usize = 4096;
 /// The longest text for people.
 const TEXT: usize = 2000;
 
-/// The document's name.
 pub fn document_of(group: &str) -> String {
     format!("rollout.{group}")
 }
@@ -42,40 +42,35 @@ pub fn bundle_of(group: &str, slot: char) -> String {
     format!("bundle.{group}.{slot}")
 }
 
-/// By which sources are known: twelve digits of their SHA-256.
+/// Digest of a VCL's sources: twelve digits of their SHA-256.
 pub fn digest_of(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A VCL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vcl {
-    /// Its sources'.
     pub digest: String,
-    /// Which bundle has them: `a` or `b`.
+    /// Bundle with the sources: `a` or `b`.
     pub slot: char,
     /// The file's name, for people.
     pub origin: String,
 }
 
 impl Vcl {
-    /// Its name where it is loaded.
     pub fn name(&self) -> String {
         format!("fleet_{}", self.digest)
     }
 }
 
-/// What nodes are to run: a VCL, unless each has its own, and parameters.
+/// The target of a roll-out: a VCL, unless each node has its own, and parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Release {
     /// `None`: each node's own.
     pub vcl: Option<Vcl>,
-    /// By name.
     pub params: BTreeMap<String, String>,
 }
 
 impl Release {
-    /// By which it is known.
     pub fn version(&self) -> String {
         let mut text = self.vcl.as_ref().map_or_else(String::new, |vcl| vcl.digest.clone());
         self.params.iter().for_each(|(name, value)| text.push_str(&format!("\n{name}={value}")));
@@ -113,31 +108,25 @@ impl Release {
     }
 }
 
-/// A release on trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trial {
     /// Drawn; another one for each trial.
     pub id: String,
-    /// What is tried.
     pub release: Release,
-    /// Who tries it, for people.
     pub by: String,
-    /// Nodes that are to make ready for it.
     pub prepare: BTreeSet<String>,
-    /// Nodes that are to use it.
     pub activate: BTreeSet<String>,
 }
 
-/// What a group of nodes is to run.
+/// State of a group's roll-outs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
     /// Another one with each change, the next ([`Rollout::next_serial`]).
     pub serial: u64,
-    /// What all are to run; `None`: nothing was ever rolled out.
+    /// Release for all nodes; `None`: nothing was ever rolled out.
     pub confirmed: Option<Release>,
-    /// What some try.
     pub trial: Option<Trial>,
-    /// How the last trial ended, for people.
+    /// End of the last trial, for people.
     pub last: String,
 }
 
@@ -147,7 +136,6 @@ impl Rollout {
         self.serial.wrapping_add(1)
     }
 
-    /// As a document.
     pub fn encode(&self) -> Vec<u8> {
         let trial = self.trial.as_ref().map(|trial| {
             json!({
@@ -165,7 +153,7 @@ impl Rollout {
         Value::Object(said).to_string().into_bytes()
     }
 
-    /// What a document says; without one nothing was rolled out.
+    /// Reads a document; without one nothing was rolled out.
     ///
     /// # Errors
     /// It is damaged, or of a version that isn't known here.
@@ -214,7 +202,7 @@ impl Rollout {
     }
 }
 
-/// How many of `count` nodes a stage takes: `1`, `10%`, `all`. At least one, at most all.
+/// Number of nodes among `count` that a stage takes: `1`, `10%`, `all`. At least one, at most all.
 pub fn stage(text: &str, count: usize) -> Option<usize> {
     let number = match (text, text.strip_suffix('%')) {
         ("all", _) => count,

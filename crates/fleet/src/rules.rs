@@ -13,18 +13,15 @@
 
 use crate::Bounds;
 
-/// How far a node has come in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Of which log.
     pub epoch: String,
     /// Number of the entry that was carried out last; 0: none was in it.
     pub seq: u64,
-    /// What that entry is known by ([`crate::mark`]); `None`: it was never seen.
+    /// Mark of that entry ([`crate::mark`]); `None`: it was never seen.
     pub mark: Option<u64>,
 }
 
-/// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Go on: follow from that number. The first entry must be the position's, if it has a mark.
@@ -32,14 +29,14 @@ pub enum Verdict {
         /// Number to follow from.
         from: u64,
     },
-    /// What is stored may have missed something: begin at the log's end.
+    /// Begin at the log's end, as stored objects may have missed something.
     Begin {
-        /// Why, if that needs a reason: the node was at the log before.
+        /// The reason, if there has to be one: the node was at the log before.
         gap: Option<String>,
     },
 }
 
-/// What a node at this position has to do with a log of these bounds.
+/// The next step of a node at this position, for a log of these bounds.
 pub fn judge(position: Option<&Position>, bounds: &Bounds) -> Verdict {
     let Some(position) = position else { return Verdict::Begin { gap: None } };
     let gap = |words: String| Verdict::Begin { gap: Some(words) };

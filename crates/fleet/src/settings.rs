@@ -22,17 +22,13 @@ const GROUP: &str = "all";
 /// Seconds for which whoever invalidates waits for the log.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What keeps the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// NATS with JetStream.
     Nats,
-    /// Redis or Valkey.
     Redis,
 }
 
 impl Kind {
-    /// For messages.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Nats => "NATS",
@@ -48,10 +44,8 @@ impl Kind {
     }
 }
 
-/// Files that settings name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A password.
     Password,
     /// A token of NATS.
     Token,
@@ -74,27 +68,22 @@ impl Role {
 /// All that `--fleet` says. Secrets aren't shown by `Debug`.
 #[derive(Clone, PartialEq)]
 pub struct Settings {
-    /// What keeps the log.
     pub kind: Kind,
-    /// Where, the first to be tried first.
+    /// Servers, the first to be tried first.
     pub servers: Vec<Server>,
-    /// Over TLS.
     pub is_tls: bool,
     /// The log's name: nodes with the same one are a fleet.
     pub name: String,
     /// This node's name; empty: its identity.
     pub node: String,
-    /// Where other nodes reach this one, HOST:PORT.
+    /// Address for other nodes, HOST:PORT.
     pub address: Option<String>,
     /// The part of the fleet that this node belongs to.
     pub group: String,
     /// Takes what is rolled out to its group: VCL and parameters, from whoever may write to the log's server.
     pub deploys: bool,
-    /// Who we are to the server.
     pub user: Option<String>,
-    /// Our password there.
     pub password: Option<String>,
-    /// Our token there.
     pub token: Option<String>,
     /// PEM; `None`: whom the system trusts.
     pub authorities: Option<Vec<u8>>,
@@ -104,11 +93,10 @@ pub struct Settings {
     pub retention: u64,
     /// NATS: copies of a log made by us. Redis: replicas that must have an entry before it counts.
     pub replicas: u32,
-    /// For how long a node that starts waits for the log before it gives up what is stored.
     pub wait: Duration,
     /// Once the log has been away for so long nothing older than that is served; `None`: everything is.
     pub stale: Option<Duration>,
-    /// For how long whoever invalidates waits for the log.
+    /// Time for which whoever invalidates waits for the log.
     pub patience: Duration,
     /// Files that hold some of the above, to be given to [`Settings::provide`].
     pub files: Vec<(Role, PathBuf)>,
@@ -254,10 +242,10 @@ impl Settings {
         Ok(())
     }
 
-    /// What a file holds.
+    /// Sets what a file holds.
     ///
     /// # Errors
-    /// It can't be that.
+    /// The content can't be that.
     pub fn provide(&mut self, role: Role, contents: &[u8]) -> Result<(), String> {
         let line = || {
             let text = std::str::from_utf8(contents).map_err(|_| "it isn't text".to_owned())?;
@@ -287,7 +275,7 @@ fn scheme(word: &str) -> Result<(Kind, bool), String> {
     })
 }
 
-/// What may stand in names of streams, subjects and keys.
+/// True if the text may stand in names of streams, subjects and keys.
 fn is_word(text: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     (1..=64).contains(&text.len()) && text.bytes().all(is_good)

@@ -18,15 +18,14 @@ use crate::{Fault, Server, Settings};
 
 /// Addresses of a server that are tried.
 const MANY: usize = 8;
-/// What is read at once.
 const READ: usize = 32 << 10;
 /// Sessions that are remembered.
 const SESSIONS: usize = 32;
-/// What is dropped as it comes may take so long, and no part of it longer than this.
+/// Longest time for dropping bytes that were taken before they came.
 const DROP_TIME: Duration = Duration::from_secs(30);
 const PART_TIME: Duration = Duration::from_secs(2);
 
-/// Who we are to servers over TLS, if they are spoken to so.
+/// The TLS client for servers, if TLS is used.
 ///
 /// # Errors
 /// Certificates that can't be used.
@@ -45,7 +44,7 @@ pub(crate) fn client(settings: &Settings) -> Result<Option<Arc<tls::Client>>, St
 enum Stream {
     Clear(Timed),
     Sealed(Box<Over<Timed>>),
-    /// It is being sealed, or that failed.
+    /// The connection is being sealed, or that failed.
     Gone,
 }
 
@@ -53,19 +52,18 @@ enum Stream {
 #[derive(Debug)]
 pub(crate) struct Wire {
     stream: Stream,
-    /// What came.
     input: Vec<u8>,
     /// Bytes of it that were taken: they go all at once, when more is waited for.
     taken: usize,
     /// Bytes that were taken and haven't come: they are dropped as they come.
     ahead: usize,
     until: Instant,
-    /// By when that must have come.
+    /// Time by which the dropped bytes must have come.
     dropped_by: Instant,
 }
 
 impl Wire {
-    /// Connects, in clear.
+    /// Connects in clear text.
     pub fn connect(server: &Server, until: Instant) -> Result<Wire, Fault> {
         let addresses = addresses(server, until)?;
         let mut last = Fault::new("it has no address");
@@ -100,7 +98,7 @@ impl Wire {
         }
     }
 
-    /// By when what is done next must have ended.
+    /// Sets the time by which the next operation must have ended.
     pub fn until(&mut self, until: Instant) {
         (self.until, self.dropped_by) = (until, clock::now() + DROP_TIME);
         self.end_by(until);
@@ -114,7 +112,6 @@ impl Wire {
         }
     }
 
-    /// Sends all of it.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let sent = match &mut self.stream {
             Stream::Clear(socket) => socket.write_all(bytes),
@@ -124,19 +121,17 @@ impl Wire {
         sent.map_err(|error| fault(&error))
     }
 
-    /// What came and wasn't taken.
     pub fn input(&self) -> &[u8] {
         &self.input[self.taken..]
     }
 
-    /// So many bytes are taken, which needn't all have come: what comes later of them is never held.
+    /// Takes `count` bytes, which needn't all have come: the later ones are dropped as they come.
     pub fn take(&mut self, count: usize) {
         let left = self.input.len() - self.taken;
         self.taken += count.min(left);
         self.ahead += count.saturating_sub(left);
     }
 
-    /// Waits for more input.
     pub fn more(&mut self) -> Result<(), Fault> {
         self.input.drain(..std::mem::take(&mut self.taken));
         if self.ahead > 0 {
@@ -179,7 +174,7 @@ impl Wire {
     }
 }
 
-/// Where the server is. A resolver takes its own time: a thread waits for it.
+/// The server's addresses. A resolver takes its own time: a thread waits for it.
 fn addresses(server: &Server, until: Instant) -> Result<Vec<SocketAddr>, Fault> {
     if let Ok(address) = server.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, server.port)]);

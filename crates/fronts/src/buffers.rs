@@ -8,7 +8,6 @@ const KEEP_INPUT: usize = 32 * 1024;
 /// Nor an output; many small answers of HTTP/2 that go out together are about half of it.
 const KEEP_OUTPUT: usize = 64 * 1024;
 
-/// What a connection reads into and writes from.
 #[derive(Default)]
 pub(crate) struct Buffers {
     pub(crate) input: Vec<u8>,
@@ -16,7 +15,6 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Empty, for the next connection.
     pub(crate) fn emptied(mut self) -> Self {
         if self.input.capacity() > KEEP_INPUT || self.output.kept_bytes() > KEEP_OUTPUT {
             return Self::default();

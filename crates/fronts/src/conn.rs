@@ -17,31 +17,27 @@ use crate::h2::Mux;
 /// Panic text: the stream was used after `pipe` took it.
 pub(crate) const AFTER_PIPE: &str = "nothing is read or written after a pipe";
 
-/// A connection.
 pub(crate) struct Conn {
     /// There is one until `pipe` takes it.
     pub(crate) stream: Option<Stream>,
     pub(crate) sess: Rc<Sess>,
-    /// What it shares with its streams, once it speaks HTTP/2.
+    /// Shared state of its streams, once it speaks HTTP/2.
     pub(crate) h2: Option<Rc<Mux>>,
-    /// What was read; without memory while it is idle.
+    /// Bytes that were read; without memory while it is idle.
     pub(crate) input: Vec<u8>,
-    /// A request has come on it.
     pub(crate) has_asked: bool,
-    /// For when it waits while descriptors get few.
+    /// The entry among idle connections, for when descriptors get few.
     pub(crate) seat: IdleSeat,
-    /// Since when it waits for a request.
     pub(crate) idle_since: Instant,
 }
 
-/// What a connection's end has to heed.
+/// State that matters for closing a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CloseState {
     /// The client may still be sending something that nobody will read.
     pub(crate) is_sending: bool,
     /// Something was read that nobody wants.
     pub(crate) has_input: bool,
-    /// The client is to get a reset instead of an end.
     pub(crate) is_reset: bool,
 }
 
@@ -75,7 +71,6 @@ impl Conn {
         }
     }
 
-    /// Until when it may stay idle.
     pub(crate) fn idle_deadline(&self) -> Instant {
         self.idle_since + self.sess.timeouts.get().idle
     }
@@ -137,17 +132,16 @@ impl Conn {
     }
 }
 
-/// What came of reading input that nobody wants.
 enum DrainOutcome {
     /// The client has said that this was all, or is gone.
     Ended,
-    /// So many bytes came, and no more are at hand.
+    /// The number of bytes that came; no more are at hand.
     Waits { seen: usize },
     /// Enough for one turn, and there may be more.
     Goes,
 }
 
-/// Where input comes from that nobody wants: behind a record that can't be opened there are none.
+/// The stream to drain: below TLS if a record can't be opened.
 fn unread(stream: &Stream) -> &Stream {
     if stream.tls_fault().is_some() { stream.carrier() } else { stream }
 }

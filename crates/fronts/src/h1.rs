@@ -26,17 +26,16 @@ use crate::session::Outcome;
 use head::{NextRequest, limits, next_head, refuse};
 use transport::H1;
 
-/// What VCL calls it (`req.transport`).
+/// Name in VCL (`req.transport`).
 pub(crate) const VERSION: &str = "HTTP/1";
 
-/// What a pipelined request is charged with at least: about a hit.
+/// CPU time that a pipelined request is charged with at least, in microseconds: about a hit.
 const REQUEST_MICROS: u32 = 10;
 
 thread_local! {
     static RUNNERS: Runners<Box<Conn>, (Box<Conn>, Outcome)> = const { Runners::new() };
 }
 
-/// Gives up what this thread keeps for connections to come.
 pub(crate) fn trim() {
     RUNNERS.with(Runners::trim);
 }
@@ -101,13 +100,12 @@ async fn let_others_go_first(h1: &mut H1) -> Result<(), SessClose> {
     Ok(())
 }
 
-/// What follows a request.
 enum Next {
     /// Another one. By its own timestamps this one took so many seconds.
-    Request { took: f64 },
-    /// The connection's end.
+    Request {
+        took: f64,
+    },
     End(SessClose),
-    /// It is answered as HTTP/2.
     Upgrade(Box<Upgraded>),
 }
 
@@ -117,8 +115,9 @@ fn log_prior_knowledge(h1: &H1) {
     log.write_one(Tag::Debug, base::Vxid::NONE, Marker::None, b"H2 Prior Knowledge Upgrade");
 }
 
-/// Whether a connection begins with something that belongs to no version of HTTP, where its client may speak HTTP/2: a preface that isn't
-/// valid, which ends it (RFC 9113 3.4). An answer in HTTP/1 would be none to its peer. A line that names HTTP gets one.
+/// True if a connection begins with something that belongs to no version of HTTP, where its client may speak HTTP/2: a
+/// preface that isn't valid, which ends it (RFC 9113 3.4). An answer in HTTP/1 would be none to its peer. A line that
+/// names HTTP gets one.
 fn is_bad_preface(h1: &H1, arrived: &NextRequest) -> bool {
     if h1.conn.has_asked || !arrived.params.feature.has(FeatureBit::Http2) || h1.conn.sess.tls.get().is_some() {
         return false;
@@ -141,7 +140,6 @@ async fn upgrade(h1: &mut H1, upgraded: Box<Upgraded>) -> Outcome {
     }
 }
 
-/// Runs a request.
 async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
     (h1.was_busy, h1.conn.has_asked) = (true, true);
     let NextRequest { head_bytes, scan, t_first, t_req, params, is_http2_preface: _ } = arrived;
@@ -175,11 +173,8 @@ async fn request(h1: &mut H1, arrived: NextRequest) -> Next {
     Next::End(end)
 }
 
-/// What is done with a request whose head was taken.
 enum Answered {
-    /// It was answered.
     Http1,
-    /// It asks for HTTP/2 and gets it.
     Http2,
 }
 
@@ -195,7 +190,7 @@ fn begin_upgrade(h1: &mut H1, req: Req) -> Result<Box<Upgraded>, SessClose> {
     })
 }
 
-/// What the client still sends of the body mustn't be taken for the next request: it is read, or the connection ends.
+/// Reads the rest of the body, or has the connection end: it mustn't be taken for the next request.
 async fn end_request_body(h1: &mut H1, req: &mut Req) {
     req.body.give_up();
     match h1.body_state() {

@@ -33,17 +33,16 @@ use serve::Workspace;
 pub(crate) use serve::say_goodbye;
 pub(crate) use upgrade::Upgraded;
 
-/// What VCL calls it (`req.transport`).
+/// Name in VCL (`req.transport`).
 pub(crate) const VERSION: &str = "HTTP/2";
 
-/// What it is called in start lines, which it hasn't got.
+/// Protocol in start lines, which HTTP/2 hasn't got.
 const PROTOCOL: &str = "HTTP/2.0";
 
 thread_local! {
     static RUNNERS: Runners<Box<Conn>, (Box<Conn>, Outcome)> = const { Runners::new() };
 }
 
-/// Gives up what this thread keeps for connections to come.
 pub(crate) fn trim() {
     RUNNERS.with(Runners::trim);
     request::trim();

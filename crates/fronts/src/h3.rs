@@ -27,28 +27,24 @@ use idle::Idle;
 pub use link::Group;
 use link::Link;
 
-/// What VCL calls it (`req.transport`).
+/// Name in VCL (`req.transport`).
 pub(crate) const VERSION: &str = "HTTP/3";
 
 /// A listener's socket as its connections know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Seat {
-    /// Where it is bound.
     pub local: std::net::SocketAddr,
-    /// What the log calls it: its descriptor's number.
+    /// Number in the log: that of its descriptor.
     pub number: u32,
 }
 
-/// What a connection is begun with.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Limits and TLS.
     pub quic: Arc<ServerConfig>,
-    /// Whether its TLS takes early data.
+    /// True if its TLS takes early data.
     pub takes_early_data: bool,
 }
 
-/// How many handshakes this thread has in progress.
 pub fn half_open() -> u32 {
     crate::handshake::InProgress::count()
 }
@@ -120,7 +116,7 @@ async fn live(link: &Rc<Link>) -> SessClose {
     link.why_it_ended(&ended)
 }
 
-/// Whether a client that isn't there any more ended the connection.
+/// True if a client that isn't there any more ended the connection.
 fn is_gone(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::ApplicationClosed(_)

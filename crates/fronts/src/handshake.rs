@@ -21,26 +21,23 @@ use crate::conn::Conn;
 
 pub(crate) mod report;
 
-/// What is read at once: most hellos are shorter.
 const READ: usize = 2048;
 
 /// Handshakes that a thread has in progress.
 const MAX_IN_PROGRESS: u32 = 10_000;
 
-/// What they hold in all: hellos, and what answering them takes. It is all of the first limit with usual hellos.
+/// Bytes that they hold in all: hellos, and what answering them takes. It is all of the first limit with usual hellos.
 const MAX_BYTES: usize = 160 << 20;
 
 thread_local! {
     static IN_PROGRESS: Cell<(u32, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// One of those in progress, and what it holds.
 pub(crate) struct InProgress {
     bytes: usize,
 }
 
 impl InProgress {
-    /// How many there are.
     pub(crate) fn count() -> u32 {
         IN_PROGRESS.get().0
     }
@@ -56,7 +53,8 @@ impl InProgress {
         })
     }
 
-    /// It holds so many bytes now. Less than before is forgotten: who has filled a buffer once may do so again.
+    /// Notes that it holds so many bytes now. A smaller number than before is ignored: who has filled a buffer once may
+    /// do so again.
     pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Failure> {
         let more = bytes.saturating_sub(self.bytes);
         IN_PROGRESS.with(|all| {
@@ -81,14 +79,11 @@ impl Drop for InProgress {
     }
 }
 
-/// Why there is no TLS on a connection.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What the client sent first is no hello.
     Hello(HelloError),
     /// Nobody could be shown to it, who asked for that name.
     NoCertificate(NoCertificate, Option<Box<str>>),
-    /// The handshake came to nothing.
     Handshake(HandshakeError),
     /// There are more of them than a thread takes, or they hold more.
     TooMany,
@@ -108,12 +103,11 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What is done with a client that said hello.
 struct Chosen {
     handshake: Handshake,
     hello: Outline,
     clients: Option<ClientPolicy>,
-    /// It only wants to see a certificate, and no request may follow (RFC 8737 3).
+    /// The client only wants to see a certificate, and no request may follow (RFC 8737 3).
     is_challenge: bool,
 }
 
@@ -141,7 +135,7 @@ pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
     }
 }
 
-/// From the first byte to the last. Whether that was all that the client wanted.
+/// Carries the handshake out. True if the client wanted nothing more.
 async fn shake_hands(conn: &mut Conn, sess: &Sess) -> Result<bool, Failure> {
     let mut in_progress = InProgress::begin()?;
     let deadline = Instant::now() + sess.engine.params.load().tls_handshake_timeout;
@@ -155,8 +149,8 @@ async fn shake_hands(conn: &mut Conn, sess: &Sess) -> Result<bool, Failure> {
     carry_out(conn, sess, (called, chosen), deadline).await.map(|()| is_challenge)
 }
 
-/// Why a session is over that ends for the reason `close`: who changes what is sealed, or ends it by an alert, looks to the codec
-/// as if it had gone.
+/// The reason for a session's end, given `close`: to the codec, a client that changes records or ends TLS by an alert
+/// looks as if it had gone.
 pub(crate) fn why_it_ended(conn: &Conn, close: SessClose) -> SessClose {
     let Some(stream) = conn.stream.as_ref().filter(|_| conn.sess.tls.get().is_some()) else { return close };
     let has_gone = close == SessClose::RemClose;
@@ -251,10 +245,10 @@ fn refuse(stream: &Stream, failure: &Failure) {
     };
 }
 
-/// RFC 6066 3.
+/// The alert unrecognized_name (RFC 6066 3).
 const UNRECOGNIZED_NAME: u8 = 112;
 
-/// What a client gets that speaks HTTP to us in clear.
+/// Response to a client that speaks HTTP in clear.
 const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain\r\n\
     Content-Length: 52\r\n\

@@ -20,7 +20,6 @@ mod waits;
 
 pub use session::{Accepted, serve};
 
-/// Gives up what this thread keeps for connections to come.
 pub fn trim() {
     h1::trim();
     h2::trim();

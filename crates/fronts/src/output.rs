@@ -15,9 +15,9 @@ const PIECES: usize = 64;
 /// A stored piece of at most so many bytes is copied behind the head: one plain send of them costs less than a vectored
 /// write of two.
 const COPY_BYTES: usize = 4 * 1024;
-/// So many written bytes of our own are moved out of the way.
+/// Number of written bytes of our own at which they are moved out of the way.
 const SQUEEZE_BYTES: usize = 16 * 1024;
-/// From so many bytes on it costs less to lend the kernel their pages than to have it copy them.
+/// Number of bytes from which on it costs less to lend the kernel their pages than to have it copy them.
 const LEND_BYTES: usize = 32 * 1024;
 /// Bodies from this length on are copied: they fill the socket, so that loans go in by halves, and their pages are cold when the
 /// peer reads them. Sender's CPU for a body over loopback, lent and copied: 1 MB 0.12 and 0.15 us/KB, 4 MB 0.36 and 0.23,
@@ -29,7 +29,6 @@ thread_local! {
 }
 
 enum Piece {
-    /// So many of our own bytes.
     Own(usize),
     Stored(Buf),
     /// A stored one that is sent often.
@@ -39,9 +38,8 @@ enum Piece {
 /// A queue of bytes for one connection. Emptied, it keeps its memory.
 #[derive(Default)]
 pub(crate) struct Output {
-    /// All bytes of our own, one piece after the other.
     own: Vec<u8>,
-    /// How many of them are written.
+    /// Number of written bytes at the front of `own`.
     own_written: usize,
     pieces: VecDeque<Piece>,
     /// Bytes of the first piece that are written, when that is a stored one.
@@ -49,12 +47,11 @@ pub(crate) struct Output {
     bytes: usize,
     /// Pieces that are sent often.
     often: usize,
-    /// What is added now is part of too much to be lent.
+    /// True if bytes added now are part of too much to be lent.
     is_long: bool,
 }
 
 impl Output {
-    /// Bytes not yet written.
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }
@@ -82,7 +79,6 @@ impl Output {
         self.is_long = len.is_some_and(|len| len >= LEND_MOST_BYTES);
     }
 
-    /// Adds stored bytes.
     pub(crate) fn add_stored(&mut self, buf: Buf) {
         if buf.len() <= COPY_BYTES {
             self.add(|out| out.extend_from_slice(&buf));
@@ -138,8 +134,8 @@ impl Output {
         pieces.map_while(|piece| if let Piece::Often(buf) = piece { Some(buf) } else { None })
     }
 
-    /// How many bytes of a run aren't written yet. A run may be empty: the piece that is partly written is then of
-    /// another kind.
+    /// Number of bytes of a run that aren't written yet. A run may be empty: the piece that is partly written is then
+    /// of another kind.
     fn run_bytes<'a>(&self, run: impl Iterator<Item = &'a Buf>) -> usize {
         run.map(Buf::len).sum::<usize>().saturating_sub(self.written)
     }

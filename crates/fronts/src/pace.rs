@@ -17,12 +17,10 @@ pub(crate) struct Pace {
     waits_since: Option<Instant>,
 }
 
-/// What a pace comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PaceVerdict {
     /// Fast enough; look again after that much more waiting (zero: no rate is asked for).
     GoOn(Duration),
-    /// Slower than asked for.
     TooSlow,
 }
 

@@ -13,14 +13,14 @@ use std::thread::LocalKey;
 /// Runners that a thread keeps when nothing runs.
 const SPARE: usize = 64;
 
-/// Where jobs and what came of them are handed over.
+/// Slot in which jobs and their results are handed over.
 enum Handover<J, D> {
     Empty,
     In(J),
     Out(D),
 }
 
-/// It does a job `J`, of which `D` comes.
+/// A future that does jobs `J` one after the other, each with the result `D`.
 pub(crate) struct Runner<J, D> {
     handover: Rc<Cell<Handover<J, D>>>,
     work: Pin<Box<dyn Future<Output = ()>>>,
@@ -52,7 +52,6 @@ impl<J: 'static, D: 'static> Runner<J, D> {
         })
     }
 
-    /// Gives it its next job.
     pub(crate) fn begin(&self, job: J) {
         self.handover.set(Handover::In(job));
     }
@@ -70,7 +69,7 @@ impl<J: 'static, D: 'static> Runner<J, D> {
         }
     }
 
-    /// It is idle: for the next job.
+    /// Puts it back among the idle ones, for the next job.
     pub(crate) fn leave(self, runners: &'static LocalKey<Runners<J, D>>) {
         runners.with(|spare| {
             let mut spare = spare.0.borrow_mut();

@@ -9,27 +9,23 @@ use std::time::Duration;
 
 use base::Mono;
 
-/// The limits of the response under way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SendLimits {
-    /// Since when its time runs.
     since: Option<Mono>,
-    /// How long that is; zero for ever.
     limit: Duration,
-    /// Some of it was written.
     is_begun: bool,
     /// Since when the client has been behind, or since we last looked.
     behind_since: Option<Mono>,
 }
 
-/// What a wait for the client comes to.
+/// Limit of a wait for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// Look again after that much more waiting.
     For(Duration),
-    /// As long as it likes.
+    /// No limit.
     Forever,
-    /// It has had time enough.
+    /// The client's time is over.
     Over,
 }
 
@@ -38,12 +34,11 @@ impl SendLimits {
     pub(crate) const NONE: Self =
         SendLimits { since: None, limit: Duration::ZERO, is_begun: false, behind_since: None };
 
-    /// A response begins.
     pub(crate) fn begin(&mut self, since: Mono, limit: Duration) {
         (self.since, self.limit, self.is_begun) = (Some(since), limit, false);
     }
 
-    /// Whether a write would come too late. The clock is asked for nothing that is sent at once.
+    /// True if a write would come too late. The clock isn't read for bytes that are sent at once.
     pub(crate) fn forbid_write(&self, now: impl FnOnce() -> Mono) -> bool {
         self.is_begun && self.behind_since.is_none() && !self.limit.is_zero() && self.is_over(now())
     }
@@ -81,7 +76,7 @@ impl SendLimits {
         Wait::For(idle)
     }
 
-    /// Whether the time of the whole response is up; without a limit it always is.
+    /// True if the time of the whole response is up; without a limit it always is.
     fn is_over(&self, now: Mono) -> bool {
         self.left(now).is_zero()
     }

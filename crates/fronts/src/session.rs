@@ -19,27 +19,20 @@ use tables::close::SessClose;
 use crate::conn::{CloseState, Conn};
 use crate::{h1, h2, handshake};
 
-/// A connection that was accepted.
 pub struct Accepted {
-    /// Its stream.
     pub stream: Stream,
-    /// The client's address.
     pub peer: Address,
-    /// The address it connected to.
     pub local: Address,
 }
 
-/// What came of a busy connection.
 pub(crate) enum Outcome {
-    /// It waits for its next request.
     Idle,
-    /// It ends, for that reason.
+    /// The connection ends, for that reason.
     End(SessClose, CloseState),
-    /// It goes on as HTTP/2, with the request that asked for that if one did.
+    /// The connection goes on as HTTP/2, with the request that asked for that if one did.
     Http2(Option<Box<h2::Upgraded>>),
 }
 
-/// Serves one connection to its end.
 pub async fn serve(engine: Arc<Engine>, listener: Arc<ListenerInfo>, accepted: Accepted) {
     let conn = open(&engine, &listener, accepted);
     let sess = conn.sess.clone();
@@ -103,7 +96,6 @@ async fn live(mut conn: Box<Conn>) -> (Box<Conn>, SessClose, CloseState) {
     }
 }
 
-/// What comes before the first request.
 async fn begin(conn: &mut Conn) -> Result<(), SessClose> {
     if conn.sess.listener.has_proxy_header {
         proxy_header(conn).await?;
@@ -163,7 +155,7 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
     .await
 }
 
-/// Whether the client of an idle connection is to hear something.
+/// True if the client of an idle connection is to be sent something.
 fn has_to_say(conn: &Conn, cx: &mut Context<'_>) -> bool {
     conn.h2.as_ref().is_some_and(|mux| mux.poll_drain(cx).is_ready())
 }

@@ -13,14 +13,14 @@ use rt::{Instant, Sleep};
 use crate::pace::{Pace, PaceVerdict};
 use crate::send_limits::{SendLimits, Wait};
 
-/// How long a client that has its whole response may go on sending the request's body before its stream is stopped. Some clients (curl
-/// before 8.1) lose the response if a reset comes together with it.
+/// Time for which a client that has its whole response may go on sending the request's body before its stream is
+/// stopped. Some clients (curl before 8.1) lose the response if a reset comes together with it.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 
 /// Waits for the next piece of a request's body: `timeout_idle` each, and `min_recv_rate`.
 #[derive(Default)]
 pub(crate) struct RecvWait {
-    /// Since when the client owes it.
+    /// Time since which the client owes it.
     since: Option<Instant>,
     pace: Pace,
     timer: Timer,
@@ -51,13 +51,12 @@ impl Timer {
 }
 
 impl RecvWait {
-    /// Something came.
     pub(crate) fn moved(&mut self, bytes: usize) {
         self.over();
         self.pace.moved(bytes, Instant::now);
     }
 
-    /// Nothing more will.
+    /// Ends the wait for good.
     pub(crate) fn over(&mut self) {
         self.timer.forget();
         self.since = None;
@@ -99,7 +98,7 @@ impl SendWait {
         self.limits.begin(since, sess.timeouts.get().send);
     }
 
-    /// See [`SendLimits::forbid_write`].
+    /// Does what [`SendLimits::forbid_write`] does.
     pub(crate) fn forbids_write(&self, sess: &Sess) -> bool {
         self.limits.forbid_write(|| sess.engine.clock.mono())
     }

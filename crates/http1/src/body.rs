@@ -14,27 +14,22 @@ use crate::Framing;
 use chunked::Chunked;
 pub use encode::{ChunkHeader, LAST_CHUNK};
 
-/// What a decoder found in its input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// These bytes of the input are data; everything up to their end is consumed.
     Data(Range<usize>),
-    /// So many bytes of framing are consumed and more input is needed.
+    /// A number of bytes of framing is consumed and more input is needed.
     More {
         /// Bytes of the input that are done with.
         consumed: usize,
     },
     /// The body is complete; what follows belongs to the next message.
-    End {
-        /// Bytes of the input that are done with.
-        consumed: usize,
-    },
+    End { consumed: usize },
 }
 
-/// Where a body was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truncation {
-    /// Before the announced Content-Length.
+    /// The body ended before the announced Content-Length.
     Length,
     /// Inside a chunk's data.
     ChunkData,
@@ -42,7 +37,7 @@ pub enum Truncation {
     Chunking,
 }
 
-/// Why a body is broken. It must never be passed on as complete.
+/// The reason why a body is broken. It must never be passed on as complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// The connection ended before the body did.
@@ -86,7 +81,6 @@ impl std::fmt::Display for BodyError {
 
 impl std::error::Error for BodyError {}
 
-/// Decodes one body.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     state: State,
@@ -190,7 +184,7 @@ impl Decoder {
         }
     }
 
-    /// Where a body that isn't complete would be cut now.
+    /// The place at which a body that isn't complete would be cut now.
     pub fn cut(&self) -> Truncation {
         match &self.state {
             State::Chunked(chunked) if chunked.data_ahead() > 0 => Truncation::ChunkData,
@@ -199,8 +193,8 @@ impl Decoder {
         }
     }
 
-    /// How many bytes of data come next without framing between them (at most), so that they can be read straight to where
-    /// they are kept; tell [`Decoder::advance`] how many came. 0: call [`Decoder::decode`].
+    /// Number of bytes of data that come next without framing between them (at most), so that they can be read straight
+    /// to where they are kept; tell [`Decoder::advance`] how many came. 0: call [`Decoder::decode`].
     pub fn data_ahead(&self) -> u64 {
         match &self.state {
             State::Length { left } => *left,
@@ -240,7 +234,6 @@ impl Decoder {
         Some(head)
     }
 
-    /// Whether the body is complete.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Complete)
     }

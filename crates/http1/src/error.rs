@@ -4,7 +4,7 @@
 use message::LostHeader;
 use tables::SessClose;
 
-/// Why a head is refused. `at` is an offset into the parsed input.
+/// The reason why a head is refused. `at` is an offset into the parsed input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
     /// Larger than `http_req_size` or `http_resp_size`.
@@ -13,7 +13,6 @@ pub enum HeadError {
     LeadingBlanks,
     /// The start line isn't of the three parts it must have, or has control characters.
     BadStartLine,
-    /// The method isn't a token.
     BadMethod,
     /// `HTTP/1.0` or `HTTP/1.1` is expected.
     BadVersion,
@@ -21,37 +20,30 @@ pub enum HeadError {
     BadStatus,
     /// A control character in a field line.
     ControlChar {
-        /// Which.
         byte: u8,
     },
     /// A field line longer than `http_req_hdr_len` or `http_resp_hdr_len`.
     LineTooLong {
-        /// Where the line begins.
+        /// Offset of the line's beginning.
         at: usize,
     },
     /// The first line after the start line begins with a blank.
     LeadingFold {
-        /// Where the line begins.
         at: usize,
     },
     /// A line that begins with a colon.
     NoName {
-        /// Where the line begins.
         at: usize,
     },
     /// A character in a field's name that no token has, a blank before the colon included.
     BadNameChar {
-        /// Which.
         byte: u8,
     },
-    /// A line without a colon.
     NoColon {
-        /// Where the line begins.
         at: usize,
     },
     /// More lines than `http_max_hdr`.
     TooManyFields {
-        /// Where the line begins.
         at: usize,
     },
     /// The head doesn't fit into its arena.
@@ -66,29 +58,27 @@ pub enum HeadError {
     Connect,
     /// The request target is neither a path nor an absolute `http` URI (nor `*` with OPTIONS), or has a fragment.
     BadTarget,
-    /// More than one Host.
     MultipleHost,
-    /// More than one Content-Length.
     MultipleContentLength,
     /// Host isn't `host [":" port]`.
     BadHost,
 }
 
-/// What follows from a [`HeadError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reaction {
     /// The minimal response to send; `None`: close without a word, as varnishd does.
     pub status: Option<u16>,
-    /// Why the session ends.
     pub close: SessClose,
-    /// Whether MAIN.client_req_400 counts it.
+    /// True if MAIN.client_req_400 counts it.
     pub counts_as_400: bool,
-    /// Whether the head is whole, so that its lines are logged before the error; else the input is logged as HttpGarbage.
+    /// True if the head is whole, so that its lines are logged before the error; else the input is logged as
+    /// HttpGarbage.
     pub head_is_whole: bool,
 }
 
 impl HeadError {
-    /// What to do with the request. (A response in error is always a failed fetch: FetchError `http format error`.)
+    /// The steps to take with the request. (A response in error is always a failed fetch: FetchError `http format
+    /// error`.)
     pub fn reaction(&self) -> Reaction {
         let junk = Reaction { status: Some(400), close: SessClose::RxJunk, counts_as_400: true, head_is_whole: false };
         match self {

@@ -13,7 +13,6 @@ use crate::{HeadError, Limits};
 pub(crate) struct LineEnds<'a> {
     pub(crate) lone_lf: bool,
     known: &'a LineFeeds,
-    /// Lines there were.
     lines: usize,
 }
 
@@ -113,8 +112,8 @@ impl Line {
     }
 }
 
-/// Whether lines have no control characters but HTAB and their ends, all of which are CRLF or LF. One look at all of them,
-/// without an early exit so that the compiler makes wide steps of it.
+/// True if lines have no control characters but HTAB and their ends, all of which are CRLF or LF. One look at all of
+/// them, without an early exit so that the compiler makes wide steps of it.
 fn is_clean(lines: &[u8]) -> bool {
     let followed = lines.iter().zip(lines.get(1..).unwrap_or_default());
     let is_good = |c: u8, next: u8| is_value_char(c) | (c == b'\n') | ((c == b'\r') & (next == b'\n'));

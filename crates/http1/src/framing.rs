@@ -4,14 +4,12 @@
 use message::chars::exact_number;
 use message::{Head, Version, list, names};
 
-/// How the body of a message is delimited.
+/// The way in which a message's body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// No body.
     None,
-    /// So many bytes, at least one.
+    /// A number of bytes, at least one.
     Length(u64),
-    /// The chunked transfer coding.
     Chunked,
     /// Up to the end of the connection; responses only.
     Eof,
@@ -22,7 +20,7 @@ pub enum Framing {
 pub enum FramingError {
     /// Content-Length isn't a number below 2^63, or is a list.
     BadLength,
-    /// Several Content-Length lines.
+    /// Content-Length stands on several lines.
     SeveralLengths,
     /// A transfer coding other than chunked alone, or one in HTTP/1.0.
     BadCoding,
@@ -45,7 +43,7 @@ impl FramingError {
     }
 }
 
-/// What the fields say, apart from method and status.
+/// The framing that the fields say, apart from method and status.
 enum FieldFraming {
     Nothing,
     Length(u64),
@@ -81,7 +79,7 @@ pub fn content_length(head: &Head, is_response: bool) -> Result<Option<u64>, Fra
     }
 }
 
-/// How a request's body is framed.
+/// The framing of a request's body.
 ///
 /// # Errors
 /// Any doubt is an error: what framing the origin would see must not be a matter of opinion.
@@ -94,7 +92,7 @@ pub fn request_framing(head: &Head) -> Result<Framing, FramingError> {
     }
 }
 
-/// How the body of a response to a request is framed; `to_head`: the request's method was HEAD. The head is the final one:
+/// The framing of the body of a response; `to_head`: the request's method was HEAD. The head is the final one:
 /// for an interim (1xx) head the answer is [`Framing::None`].
 ///
 /// # Errors
@@ -124,24 +122,22 @@ pub fn response_framing(head: &Head, to_head: bool) -> Result<Framing, FramingEr
     }
 }
 
-/// Whether [`Framing::None`] of a final response is a guess: by RFC 9112 6.3 its body goes up to the connection's end, so what
-/// comes next on the connection may be a body. No other response may be read from there.
+/// True if [`Framing::None`] of a final response is a guess: by RFC 9112 6.3 its body goes up to the connection's end,
+/// so what comes next on the connection may be a body. No other response may be read from there.
 pub fn is_guess(head: &Head, to_head: bool) -> bool {
     !to_head && !matches!(head.status() % 1000, 204 | 304) && !head.has(names::CONTENT_LENGTH)
 }
 
-/// What an Expect field asks for (RFC 9110 10.1.1).
+/// The meaning of an Expect field (RFC 9110 10.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// There is none.
+    /// There is no such field.
     Nothing,
-    /// `100-continue`.
     Continue,
     /// Something else: varnishd answers 417 and closes.
     Unknown,
 }
 
-/// Reads the Expect field.
 pub fn expect(head: &Head) -> Expect {
     match head.get(names::EXPECT) {
         None => Expect::Nothing,

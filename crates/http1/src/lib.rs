@@ -23,7 +23,7 @@ pub use request::{HTTP2_PREFACE, is_bad_preface, parse_found_request, parse_requ
 pub use response::parse_response;
 pub use scan::Scan;
 
-/// What a head may be. The number of lines is bounded by the [`message::HeadLimits`] of the head that is filled.
+/// Limits of a head. The number of lines is bounded by the [`message::HeadLimits`] of the head that is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most bytes of a head, start line and empty line included: `http_req_size`, `http_resp_size`.
@@ -45,28 +45,26 @@ impl Default for Limits {
     }
 }
 
-/// How far a head has come.
+/// The part of a head that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Nothing but empty lines so far: a connection in this state is idle.
     Idle,
     /// The head has begun and more bytes are needed.
     Incomplete,
-    /// The head is whole.
     Complete(ParsedHead),
     /// The peer speaks HTTP/2 with prior knowledge (RFC 9113 3.4); nothing was consumed.
     Http2Preface,
 }
 
-/// A whole head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParsedHead {
     /// Bytes of the input that the head took, empty lines before it included.
     pub consumed: usize,
-    /// Where in the input the head begins (after empty lines).
+    /// Offset in the input at which the head begins (after empty lines).
     pub begin: usize,
-    /// How the request's body is framed. For a response ask [`response_framing`], which needs the request's method.
+    /// Framing of the request's body. For a response ask [`response_framing`], which needs the request's method.
     pub framing: Framing,
-    /// Whether a line ends with a lone LF.
+    /// True if a line ends with a lone LF.
     pub lone_lf: bool,
 }

@@ -9,12 +9,12 @@ use message::{Head, LostHeader, names};
 /// Methods that programs purge with; VCL gives them their meaning.
 const METHODS: [&[u8]; 7] = [b"BAN", b"PURGE", b"REFRESH", b"URIBAN", b"DOMAINPURGE", b"FULLBAN", b"URLPURGE"];
 
-/// Whether programs purge with this method.
+/// True if programs purge with this method.
 pub(crate) fn is_method(method: &[u8]) -> bool {
     METHODS.contains(&method)
 }
 
-/// Whether this Host is a whole URL of a request that purges.
+/// True if this Host is a whole URL of a request that purges.
 pub(crate) fn is_purgers_host(method: &[u8], host: &[u8]) -> bool {
     let is_visible = |rest: &[u8]| rest.iter().all(|&c| c > b' ' && c != 0x7f);
     is_method(method)

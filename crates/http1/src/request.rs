@@ -10,10 +10,10 @@ use crate::{Framing, FramingError, HeadError, Limits, ParsedHead, Progress, Scan
 /// Empty lines that may precede a start line (RFC 9112 2.2 asks for tolerance with at least one).
 const MAX_EMPTY_LINES: usize = 16;
 
-/// What a client of HTTP/2 with prior knowledge sends first (RFC 9113 3.4).
+/// The first bytes from a client of HTTP/2 with prior knowledge (RFC 9113 3.4).
 pub const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Its first part, which looks like a whole head.
+/// Length of its first part, which looks like a whole head.
 const PRI_BYTES: usize = 18;
 
 /// Parses a request head from the start of `input` into `head` (cleared first). Call again with more bytes while it says
@@ -32,7 +32,7 @@ pub fn parse_request(input: &[u8], limits: &Limits, head: &mut Head) -> Result<P
     }
 }
 
-/// As [`parse_request`] for a head that `scan` has found: `input` is all of it, with what came before it.
+/// Does what [`parse_request`] does for a head that `scan` has found: `input` is all of it, with what came before it.
 ///
 /// # Errors
 /// See [`HeadError`].
@@ -73,7 +73,7 @@ fn http2_preface(input: &[u8]) -> Option<Progress> {
     }
 }
 
-/// Whether a head begins with a line that names no version of HTTP, or as the preface of HTTP/2 without being it.
+/// True if a head begins with a line that names no version of HTTP, or as the preface of HTTP/2 without being it.
 pub fn is_bad_preface(head: &[u8]) -> bool {
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_end();
     let version = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
@@ -82,7 +82,7 @@ pub fn is_bad_preface(head: &[u8]) -> bool {
     head.starts_with(&HTTP2_PREFACE[..PRI_BYTES]) || words == 3 && !is_http
 }
 
-/// What a scan saw of the head at the start of `input`, and where that ends, once it is whole.
+/// The scan of the head at the start of `input`, and the offset of its end, once it is whole.
 pub(crate) fn whole_head(input: &[u8], limits: &Limits) -> Result<Result<(Scan, usize), Progress>, HeadError> {
     let mut scan = Scan::new(limits);
     let end = scan.find(input);

@@ -19,7 +19,8 @@ pub struct Scan {
     feeds: LineFeeds,
 }
 
-/// Where the first lines of a head end, from the start line on: what was searched once needn't be searched again.
+/// Offsets of the ends of a head's first lines, from the start line on: what was searched once needn't be searched
+/// again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LineFeeds {
     at: [u16; MAX_FEEDS],
@@ -39,7 +40,7 @@ impl LineFeeds {
         }
     }
 
-    /// Where the `n`-th line ends, if that is known.
+    /// The offset at which the `n`-th line ends, if that is known.
     #[inline]
     pub(crate) fn get(&self, n: usize) -> Option<usize> {
         self.at[..usize::from(self.len).min(MAX_FEEDS)].get(n).map(|lf| usize::from(*lf))
@@ -47,7 +48,6 @@ impl LineFeeds {
 }
 
 impl Scan {
-    /// A scan for heads with these limits.
     pub fn new(limits: &Limits) -> Self {
         Scan { begin: 0, at: 0, lenient: limits.lenient, feeds: LineFeeds::default() }
     }
@@ -78,7 +78,8 @@ impl Scan {
         }
     }
 
-    /// As [`Scan::find`] for a request's head. The preface of HTTP/2 counts as one head, though it begins like a whole one.
+    /// Does what [`Scan::find`] does for a request's head. The preface of HTTP/2 counts as one head, though it begins
+    /// like a whole one.
     pub fn find_request(&mut self, input: &[u8]) -> Option<usize> {
         let head_bytes = self.find(input)?;
         if input[0] != HTTP2_PREFACE[0] || !HTTP2_PREFACE.starts_with(&input[..head_bytes]) {

@@ -26,14 +26,14 @@ use crate::settings::{DEFAULT_WINDOW, Settings};
 use section::OpenSection;
 use streams::{Closed, Room, Stream, Streams};
 
-/// What all connections of a kind have in common.
+/// Settings that connections of a kind share.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// What we announce.
+    /// Settings that we announce.
     pub settings: Settings,
-    /// What a peer may do.
+    /// Limits for a peer.
     pub limits: Limits,
-    /// How bodies are received.
+    /// Windows for received bodies.
     pub windows: Windows,
     /// Take settings out of their range (`debug=+h2_nocheck`).
     pub lax_settings: bool,
@@ -74,78 +74,78 @@ pub struct Workspace {
     streams: Room,
 }
 
-/// Which end this is.
+/// The end of the connection that this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Server,
     Client,
 }
 
-/// What one call of [`Connection::receive`] did.
+/// Result of one call of [`Connection::receive`].
 #[derive(Debug)]
 pub struct Step {
     /// Bytes of the input that were taken. More may be there.
     pub consumed: usize,
     /// The frame whose header ended in them.
     pub frame: Option<FrameHeader>,
-    /// Where in the input there is payload of the present frame.
+    /// Range of the input that is payload of the present frame.
     pub payload: Range<usize>,
-    /// What it means.
+    /// Meaning of the bytes.
     pub event: Event,
 }
 
-/// What the peer's bytes mean to the owner.
+/// Meaning of the peer's bytes to the owner.
 #[derive(Debug)]
 pub enum Event {
     /// Nothing, or nothing yet.
     None,
     /// A head is in the `Head` that was given: a request; to a client a response, interim ones included.
     Head {
-        /// Its stream, from now on held.
+        /// Stream of the head, from now on held.
         stream: u32,
         /// There is no body.
         end: bool,
-        /// What it says beside.
+        /// Further facts of the field section.
         section: Section,
     },
     /// Fields behind the body are in the `Head` that was given; the stream has ended.
     Trailers {
-        /// Its stream.
+        /// Number of the stream.
         stream: u32,
     },
     /// A piece of a body.
     Data {
-        /// Its stream.
+        /// Number of the stream.
         stream: u32,
-        /// Where in the input; empty only if this is the end.
+        /// Range in the input; empty only if this is the end.
         body: Range<usize>,
         /// The stream has ended.
         end: bool,
     },
     /// The peer has reset a stream.
     Reset {
-        /// Which.
+        /// Number of the stream.
         stream: u32,
-        /// Why.
+        /// Code that the peer gave.
         code: ErrorCode,
     },
     /// We have reset a stream for what the peer sent.
     Broken {
-        /// Which.
+        /// Number of the stream.
         stream: u32,
-        /// Why.
+        /// Fault of the peer.
         fault: StreamFault,
     },
     /// A request that never was one: its stream is reset and never was held.
     BadHead {
-        /// Its stream.
+        /// Number of the stream.
         stream: u32,
-        /// Why.
+        /// Fault of the head.
         malformed: Malformed,
     },
     /// A request above the number of streams that may be open: its stream is reset and never was held.
     Refused {
-        /// Its stream.
+        /// Number of the stream.
         stream: u32,
     },
     /// The peer's settings; an answer is in the output. Windows may have changed.
@@ -156,24 +156,24 @@ pub enum Event {
     PingAck([u8; 8]),
     /// More may be sent on a stream, or with 0 on all of them.
     Window {
-        /// Which.
+        /// Number of the stream, or 0.
         stream: u32,
     },
     /// The peer takes no new streams, and none above `last` was or will be looked at.
     GoAway {
         /// The last one that was.
         last: u32,
-        /// Why.
+        /// Code that the peer gave.
         code: ErrorCode,
     },
     /// The connection is over: GOAWAY is in the output. All streams are gone.
     Fault(Fault),
 }
 
-/// Why a client can't open a stream.
+/// Reasons why a client can't open a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// As many are open as the server takes.
+    /// The server takes no more open streams.
     NoSlot,
     /// One end is going away.
     GoingAway,
@@ -181,19 +181,18 @@ pub enum OpenError {
     Spent,
 }
 
-/// Who may send.
+/// Permission for a stream to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The stream.
+    /// Number of the stream.
     pub stream: u32,
     /// Most bytes in one DATA frame.
     pub max: usize,
 }
 
-/// How far the connection has come to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// Not at all.
+    /// The connection goes on.
     No,
     /// GOAWAY with the highest number was sent: streams that are under way are still taken.
     Announced,
@@ -201,11 +200,10 @@ enum Ending {
     Final(u32),
     /// A fault that leaves the peer's frames readable: PINGs are answered.
     Soft,
-    /// What comes is thrown away.
+    /// Received bytes are thrown away.
     Over,
 }
 
-/// The frame whose payload is being read.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     header: FrameHeader,
@@ -217,7 +215,7 @@ struct Current {
     takes: bool,
 }
 
-/// What is counted.
+/// Counters of limited events.
 #[derive(Debug, Default)]
 struct Meters {
     rapid_resets: Meter,
@@ -243,7 +241,6 @@ pub struct Connection {
     now: f32,
     /// Bytes of the preface that are still to come.
     preface_left: u8,
-    /// A frame has come.
     has_begun: bool,
     header: [u8; HEADER_BYTES],
     header_bytes: u8,
@@ -272,7 +269,6 @@ pub struct Connection {
     receive_window: i64,
     /// Bytes of bodies that were given out and aren't consumed.
     unread: u64,
-    /// Streams whose credit is due.
     due: Vec<u32>,
     /// The client has said of some request how urgent it is.
     has_priorities: bool,
@@ -361,7 +357,7 @@ impl Connection {
         Stream::new(id, self.peer.initial_window_size, self.config.settings.initial_window_size, self.now)
     }
 
-    /// What the peer has announced.
+    /// The peer's announced settings.
     pub fn peer_settings(&self) -> &Settings {
         &self.peer
     }
@@ -404,7 +400,7 @@ impl Connection {
         Workspace { out, streams: self.streams.rest() }
     }
 
-    /// It is going to be busy, with memory that another one has given up.
+    /// Makes it busy, with memory that another connection has given up.
     pub fn resume(&mut self, workspace: Workspace) {
         if self.out.capacity() == 0 {
             self.out = workspace.out;
@@ -426,7 +422,6 @@ impl Connection {
         self.now = seconds_since(self.born, now);
     }
 
-    /// Ends the connection.
     fn fail(&mut self, fault: Fault) -> Event {
         if self.is_over() {
             self.ending = Ending::Over;
@@ -440,7 +435,6 @@ impl Connection {
         Event::Fault(fault)
     }
 
-    /// Takes the peer's settings.
     fn change_settings(&mut self, settings: Settings) -> Result<(), Fault> {
         let change = i64::from(settings.initial_window_size) - i64::from(self.peer.initial_window_size);
         if !self.streams.move_windows(change, self.turn) {

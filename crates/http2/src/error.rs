@@ -50,7 +50,7 @@ impl ErrorCode {
         }
     }
 
-    /// Its name in the RFC.
+    /// The name in the RFC.
     pub fn name(self) -> &'static str {
         match self {
             Self::NoError => "NO_ERROR",
@@ -91,14 +91,14 @@ impl ErrorCode {
 
 macro_rules! abuses {
     ($($(#[$doc:meta])* $variant:ident $name:literal $text:literal;)*) => {
-        /// What a peer may do only so often: each ends its connection with ENHANCE_YOUR_CALM.
+        /// Actions that a peer may do only so often: each ends its connection with ENHANCE_YOUR_CALM.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Abuse {
             $($(#[$doc])* $variant,)*
         }
 
         impl Abuse {
-            /// All of them.
+            /// The name in the RFC.
             pub const ALL: &'static [Abuse] = &[$(Abuse::$variant),*];
 
             /// A word for a counter's name.
@@ -106,7 +106,7 @@ macro_rules! abuses {
                 match self { $(Abuse::$variant => $name,)* }
             }
 
-            /// What the log says.
+            /// The text for the log.
             pub const fn text(self) -> &'static str {
                 match self { $(Abuse::$variant => $text,)* }
             }
@@ -145,14 +145,14 @@ abuses! {
     Unread "unread" "Answers to control frames are not read";
 }
 
-/// What ends the connection.
+/// A reason to end the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// In GOAWAY.
+    /// The code that GOAWAY has.
     pub code: ErrorCode,
-    /// For the log.
+    /// Text for the log.
     pub text: &'static str,
-    /// Which counted limit was reached.
+    /// Counted limit that was reached.
     pub abuse: Option<Abuse>,
     /// The peer's frames still make sense: its PINGs are answered until the connection is closed.
     pub soft: bool,
@@ -182,12 +182,12 @@ impl From<Abuse> for Fault {
     }
 }
 
-/// What ends one stream.
+/// A reason to end one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamFault {
-    /// In RST_STREAM.
+    /// The code that RST_STREAM has.
     pub code: ErrorCode,
-    /// For the log.
+    /// Text for the log.
     pub text: &'static str,
 }
 

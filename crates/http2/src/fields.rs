@@ -14,7 +14,7 @@ pub use build::{Builder, Kind, Refusal, Section};
 pub use malformed::{FieldFault, Malformed};
 pub use out::{connect_fields, request_fields, response_fields, trailer_fields};
 
-/// Whether name and value have only bytes that they may have. A colon may begin the name.
+/// True if name and value have only bytes that they may have. A colon may begin the name.
 pub fn is_checked_field(name: &[u8], value: &[u8]) -> bool {
     let name = name.strip_prefix(b":").unwrap_or(name);
     !name.is_empty() && is_good_name(name) && is_good_value(value)
@@ -31,13 +31,13 @@ static NAME: [bool; 256] = {
     table
 };
 
-/// Whether it is a token in lower case.
+/// True for a token in lower case.
 fn is_good_name(name: &[u8]) -> bool {
     // Without an early exit: nearly all that is asked about are good.
     name.iter().fold(true, |good, &c| good & NAME[usize::from(c)])
 }
 
-/// Whether it has no control characters, and no blank at either end.
+/// True if it has no control characters, and no blank at either end.
 pub(crate) fn is_good_value(value: &[u8]) -> bool {
     if value.first().is_some_and(|&c| is_blank(c)) || value.last().is_some_and(|&c| is_blank(c)) {
         return false;
@@ -45,11 +45,11 @@ pub(crate) fn is_good_value(value: &[u8]) -> bool {
     is_value(value)
 }
 
-/// Which fields mean something to the protocol.
+/// Classes of fields that mean something to the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Pseudo,
-    /// It speaks of a connection, of which there is none here (RFC 9113 8.2.2).
+    /// Fields of a connection, of which there is none here (RFC 9113 8.2.2).
     Connection,
     Te,
     Host,
@@ -60,7 +60,7 @@ enum Class {
 }
 
 impl Class {
-    /// By a name in lower case.
+    /// The class of a name in lower case.
     #[inline]
     fn of(name: &[u8]) -> Class {
         let (known, class) = Class::candidate(name);
@@ -73,7 +73,7 @@ impl Class {
         }
     }
 
-    /// By a name in any case, of a head that goes out.
+    /// The class of a name in any case, in a head that goes out.
     #[inline]
     fn of_any_case(name: &[u8]) -> Class {
         let (known, class) = Class::candidate(name);

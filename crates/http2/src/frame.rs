@@ -6,7 +6,7 @@ use std::fmt;
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 9;
 
-/// What a client sends first (RFC 9113 3.4).
+/// Preface of a client (RFC 9113 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The largest payload that a peer takes unless it says otherwise (RFC 9113 6.5.2).
@@ -23,7 +23,7 @@ pub const PADDED: u8 = 0x8;
 /// HEADERS: five bytes of priority come first.
 pub const PRIORITY: u8 = 0x20;
 
-/// What a frame is.
+/// The types of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kind {
@@ -37,9 +37,9 @@ pub enum Kind {
     GoAway,
     WindowUpdate,
     Continuation,
-    /// RFC 9218 7.1.
+    /// PRIORITY_UPDATE of RFC 9218, 7.1.
     PriorityUpdate,
-    /// To be ignored.
+    /// A type to be ignored.
     Unknown(u8),
 }
 
@@ -100,12 +100,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A frame's header.
+/// Header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
     /// Bytes of the payload, at most 2^24-1.
     pub len: u32,
-    /// What it is.
+    /// Type of the frame.
     pub kind: Kind,
     /// Flags; what they mean depends on the kind.
     pub flags: u8,
@@ -125,13 +125,13 @@ impl FrameHeader {
         }
     }
 
-    /// Lays it out.
+    /// Encodes the header of a frame.
     pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let ([_, a, b, c], [s0, s1, s2, s3]) = (self.len.to_be_bytes(), self.stream.to_be_bytes());
         [a, b, c, self.kind.number(), self.flags, s0, s1, s2, s3]
     }
 
-    /// Whether all of these flags are set.
+    /// True if all of these flags are set.
     pub fn has(self, flags: u8) -> bool {
         self.flags & flags == flags
     }

@@ -17,20 +17,15 @@ const LENGTHS: [u8; 257] = [
     27, 27, 27, 27, 27, 26, 30,
 ];
 
-/// Symbols.
 const COUNT: usize = LENGTHS.len();
-/// End of string.
 const EOS: u16 = 256;
-/// The shortest code.
 const SHORTEST: usize = 5;
-/// The longest code.
 const MAX_BITS: usize = 30;
 /// Codes of so many bits are found by one look.
 const QUICK_BITS: u32 = 11;
 
 /// The codes in order of their length, and within it of their symbol.
 struct Code {
-    /// The code of each symbol.
     codes: [u32; COUNT],
     /// The symbols in the order of their codes.
     symbols: [u16; COUNT],
@@ -148,7 +143,6 @@ impl Decoding<'_> {
         }
     }
 
-    /// Takes a short code.
     #[inline]
     fn quick(&mut self) -> bool {
         let (symbol, length) = CODE.quick[(self.bits >> (64 - QUICK_BITS)) as usize];
@@ -159,7 +153,6 @@ impl Decoding<'_> {
         true
     }
 
-    /// Takes a long code.
     fn long(&mut self) -> Result<(), BadHuffman> {
         // No code begins so, or the input ends inside one: more than padding may be.
         let found = CODE.long((self.bits >> 32) as u32).filter(|&(_, length)| length <= self.held);
@@ -285,7 +278,7 @@ mod tests {
             prop_assert_eq!(back, text);
         }
 
-        /// What can be decoded is the one code of its text.
+        /// Bytes that can be decoded are the one code of their text.
         #[test]
         fn any_bytes(code in prop::collection::vec(any::<u8>(), 0..40)) {
             let mut text = Vec::new();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Integers with a prefix of so many bits (RFC 7541 5.1; QPACK has the same).
 
-/// Why there is no integer.
+/// Reasons why there is no integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntError {
     /// The input ends inside it.

@@ -11,7 +11,7 @@ pub struct Limits {
     pub period: u32,
     /// Milliseconds from a stream's begin in which its reset is a rapid one: `h2_rapid_reset`.
     pub rapid_reset_ms: u32,
-    /// Rapid resets.
+    /// Number of rapid resets.
     pub rapid_resets: u32,
     /// Streams that we reset for what the peer sent.
     pub made_resets: u32,
@@ -21,7 +21,7 @@ pub struct Limits {
     pub continuations: u32,
     /// Bytes of one field section, compressed.
     pub section_bytes: u32,
-    /// SETTINGS frames.
+    /// Number of SETTINGS frames.
     pub settings: u32,
     /// PING frames that answer no data of ours.
     pub pings: u32,
@@ -77,7 +77,7 @@ impl Meter {
         self.count_many(1, now, limit, period)
     }
 
-    /// Counts so many.
+    /// Counts `count` events.
     pub fn count_many(&mut self, count: u32, now: f32, limit: u32, period: u32) -> bool {
         let leaked = (now - self.at).max(0.0) * limit as f32 / period.max(1) as f32;
         (self.spent, self.at) = ((self.spent - leaked).max(0.0) + count as f32, now);

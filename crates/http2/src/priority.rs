@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How urgent a response is (RFC 9218 4): the field `priority` and PRIORITY_UPDATE.
 
-/// Priority parameters.
+/// Priority parameters of RFC 9218.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
     /// 0 to 7, 0 first.

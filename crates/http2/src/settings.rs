@@ -18,27 +18,27 @@ const MAX_HEADER_LIST_SIZE: u16 = 6;
 const ENABLE_CONNECT_PROTOCOL: u16 = 8;
 const NO_RFC7540_PRIORITIES: u16 = 9;
 
-/// What a field section may have when nothing is said; the RFC has no limit, varnishd takes this for none.
+/// Default limit of a field section; the RFC has no limit, varnishd takes this for none.
 const DEFAULT_LIST_SIZE: u32 = 0x7fff_ffff;
 /// Bytes of one setting.
 const SETTING_BYTES: usize = 6;
 /// Most settings that an HTTP2-Settings field may have.
 const MAX_UPGRADE_SETTINGS: usize = 32;
 
-/// What one side tells the other about itself. The default is what holds before it has said anything.
+/// Settings that one side announces. The default holds before it has announced any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes of the table that the other side may compress fields with.
     pub header_table_size: u32,
-    /// Whether a server may push; only a client says so, and ours never does.
+    /// A server may push; only a client says so, and ours never does.
     pub enable_push: bool,
-    /// How many streams the other side may have open.
+    /// Number of streams that the other side may have open.
     pub max_concurrent_streams: u32,
     /// The window of each new stream.
     pub initial_window_size: u32,
     /// The largest payload of a frame.
     pub max_frame_size: u32,
-    /// How large a field section may be, uncompressed.
+    /// Bytes of the largest field section, uncompressed.
     pub max_header_list_size: u32,
     /// Extended CONNECT (RFC 8441).
     pub enable_connect_protocol: bool,

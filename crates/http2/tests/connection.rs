@@ -109,7 +109,7 @@ fn cut_at_every_byte() {
     }
 }
 
-/// What a server says to these frames, behind a preface and SETTINGS.
+/// Frames of a server in reply to these, behind a preface and SETTINGS.
 fn answers(frames: &[&str]) -> (Vec<String>, Vec<String>) {
     let mut server = Peer::server();
     server.greet();
@@ -201,7 +201,7 @@ fn windows() {
     assert_eq!(out.last().map(String::as_str), Some("RST_STREAM 1 FLOW_CONTROL_ERROR"));
 }
 
-/// RFC 9113 6.9.2.
+/// RFC 9113, 6.9.2 allows it.
 #[test]
 fn settings_may_make_a_window_negative() {
     let mut server = Peer::server();

@@ -16,7 +16,7 @@ use message::{Head, HeadLimits};
 use peer::{frame, request, response};
 use proptest::prelude::*;
 
-/// What a peer does, or its counterpart's owner.
+/// Actions of a peer, or of its counterpart's owner.
 #[derive(Clone, Debug)]
 enum Act {
     Frame {
@@ -40,7 +40,7 @@ enum Act {
     Reset,
     Drain,
     Rest,
-    /// Seconds go by.
+    /// A pause in seconds.
     Wait(u16),
 }
 

@@ -65,7 +65,7 @@ fn pairs(fields: &[(String, String)]) -> Vec<(&str, &str)> {
     fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
-/// What our end has of each stream.
+/// State of each stream at our end.
 #[derive(Default)]
 struct Half {
     head: Option<Vec<(String, String)>>,

@@ -6,7 +6,7 @@ use http2::Meter;
 
 use crate::error::{Code, Error};
 
-/// What is counted.
+/// The acts that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abuse {
     /// GOAWAY and MAX_PUSH_ID: nothing follows from them.
@@ -17,13 +17,11 @@ pub enum Abuse {
     Ignored,
     /// Streams in one direction that we don't know, or that end before they say what they are.
     Stream,
-    /// PING of QUIC.
     Ping,
     /// Moves between addresses, PATH_CHALLENGE, and connection ids that are given and taken back.
     Path,
     /// Changes of windows, and complaints about them, that no data called for.
     Window,
-    /// STOP_SENDING and RESET_STREAM.
     Stop,
 }
 
@@ -40,7 +38,7 @@ impl Abuse {
         Abuse::Stop,
     ];
 
-    /// For the log.
+    /// The text for the log.
     pub const fn text(self) -> &'static str {
         match self {
             Abuse::Control => "Too many GOAWAY or MAX_PUSH_ID frames",
@@ -61,16 +59,16 @@ impl From<Abuse> for Error {
     }
 }
 
-/// How many there may be in a period; 0 means no limit.
+/// Number of acts that there may be in a period; 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Seconds in which a spent allowance comes back.
     pub period: u32,
-    /// In the order of [`Abuse::ALL`].
+    /// Limits in the order of [`Abuse::ALL`].
     pub most: [u32; Abuse::ALL.len()],
 }
 
-/// What a connection has done of each.
+/// The acts of a connection so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meters([Meter; Abuse::ALL.len()]);
 

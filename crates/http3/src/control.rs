@@ -15,20 +15,17 @@ const MAX_SETTINGS: usize = 32;
 /// Types of streams in one direction, RFC 9114 6.2 and RFC 9204 4.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamKind {
-    /// Of control.
     Control,
-    /// Of a push, which only a server has.
+    /// The stream of a push, which only a server has.
     Push,
-    /// Of QPACK's encoder.
     Encoder,
-    /// Of QPACK's decoder.
     Decoder,
     /// One that we don't know.
     Other,
 }
 
 impl StreamKind {
-    /// By the number that the stream begins with.
+    /// The kind for the number that the stream begins with.
     pub fn from_number(number: u64) -> Self {
         match number {
             0 => StreamKind::Control,
@@ -40,17 +37,14 @@ impl StreamKind {
     }
 }
 
-/// SETTINGS_MAX_FIELD_SECTION_SIZE
 const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
-/// SETTINGS_ENABLE_CONNECT_PROTOCOL, RFC 9220 3
 const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 
-/// What a peer's settings say, as far as it matters here.
+/// The peer's settings, as far as they matter here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Most bytes of a field section that it takes.
     pub max_section_bytes: Option<u64>,
-    /// It takes extended CONNECT.
     pub connect_protocol: bool,
 }
 
@@ -84,7 +78,7 @@ impl Settings {
     }
 }
 
-/// What begins our control stream: its type and our settings.
+/// Writes the beginning of our control stream: its type and our settings.
 pub fn begin(max_section_bytes: u64, out: &mut Vec<u8>) {
     let mut settings = Vec::new();
     varint::write(MAX_FIELD_SECTION_SIZE, &mut settings);
@@ -104,28 +98,28 @@ pub fn go_away(stream: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&payload);
 }
 
-/// What a peer says on its control stream.
+/// The events that a peer's control stream brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Its settings, first and once.
+    /// The peer's settings, first and once.
     Settings(Settings),
     /// The priority of a request (RFC 9218 7.2): the field's value.
     Priority {
-        /// The request's stream.
         stream: u64,
-        /// As the field `Priority` has it.
+        /// The value as the field `Priority` has it.
         value: Box<[u8]>,
     },
-    /// It takes no more of ours ([`Reader::last_goaway`]): a client pushes, which there are none of, a server requests.
+    /// The peer takes no more of ours ([`Reader::last_goaway`]): a client pushes, which there are none of, a server
+    /// requests.
     GoAway,
-    /// It would take so many pushes.
+    /// The peer would take so many pushes.
     MaxPushId,
     /// A frame that we don't know.
     Unknown,
 }
 
 impl Event {
-    /// What it is if there are many of them.
+    /// The kind of abuse if there are many of them.
     pub fn abuse(&self) -> Option<Abuse> {
         match self {
             Event::Settings(_) => None,
@@ -136,7 +130,6 @@ impl Event {
     }
 }
 
-/// Reads a peer's control stream.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     has_settings: bool,
@@ -170,12 +163,12 @@ impl Reader {
         self.take(header.kind, payload).map(|event| (Some(event), end))
     }
 
-    /// From which one on the peer takes none of ours, once it has said so: a push, or a request's stream.
+    /// The first that the peer doesn't take, once it has said so: a push, or a request's stream.
     pub fn last_goaway(&self) -> Option<u64> {
         self.last_goaway
     }
 
-    /// Whether such a frame may come now.
+    /// Checks that such a frame may come now.
     fn check(&self, header: Header) -> Result<(), Error> {
         match header.kind {
             Kind::Settings if self.has_settings => Err(Error::connection(Code::FrameUnexpected, "SETTINGS twice")),
@@ -254,7 +247,7 @@ pub struct DecoderStream {
 }
 
 impl DecoderStream {
-    /// How many instructions ended.
+    /// Checks input, and counts the instructions that ended.
     ///
     /// # Errors
     /// The connection has to end.

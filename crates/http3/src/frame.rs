@@ -6,19 +6,12 @@ use crate::varint;
 /// Types of frames, RFC 9114 7.2 and RFC 9218 7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// DATA
     Data,
-    /// HEADERS
     Headers,
-    /// CANCEL_PUSH
     CancelPush,
-    /// SETTINGS
     Settings,
-    /// PUSH_PROMISE
     PushPromise,
-    /// GOAWAY
     GoAway,
-    /// MAX_PUSH_ID
     MaxPushId,
     /// PRIORITY_UPDATE of a request stream
     PriorityUpdate,
@@ -57,12 +50,9 @@ impl Kind {
     }
 }
 
-/// What comes before a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The type.
     pub kind: Kind,
-    /// Bytes of the payload.
     pub len: u64,
 }
 

@@ -9,20 +9,18 @@ use crate::error::{Code, Error};
 use crate::frame;
 use crate::qpack::{self, Encoder, Scratch};
 
-/// The version in a start line.
 pub const PROTO: &[u8] = b"HTTP/3.0";
 
-/// Why a field section is no head.
+/// The reason why a field section is no head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadHead {
-    /// It can't be unpacked, or is too long.
+    /// The section can't be unpacked, or is too long.
     Broken(Error),
-    /// Its fields aren't what they have to be.
+    /// The section's fields aren't what they have to be.
     Malformed(fields::Malformed),
 }
 
 impl BadHead {
-    /// What the peer is told.
     pub fn error(&self) -> Error {
         match self {
             BadHead::Broken(error) => *error,
@@ -34,7 +32,7 @@ impl BadHead {
 /// Reads the section of a request into `head`.
 ///
 /// # Errors
-/// See [`BadHead`].
+/// The ones of [`BadHead`].
 pub fn read_request(
     section: &[u8],
     limits: &Limits,
@@ -47,7 +45,7 @@ pub fn read_request(
 /// Reads the section of a response into `head`.
 ///
 /// # Errors
-/// See [`BadHead`].
+/// The ones of [`BadHead`].
 pub fn read_response(
     section: &[u8],
     limits: &Limits,

@@ -22,7 +22,7 @@ pub use error::{Code, Error, Scope};
 /// The application protocol's name in TLS.
 pub const ALPN: &[u8] = b"h3";
 
-/// What a request may be. The number of fields is bounded by the [`message::HeadLimits`] of the head that is filled.
+/// Limits of a request. The number of fields is bounded by the [`message::HeadLimits`] of the head that is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most bytes of a field section as it comes, and of its fields unpacked, 32 more for each: `http_req_size`.

@@ -9,13 +9,13 @@ use table::TABLE;
 
 mod table;
 
-/// What each field counts for beside its bytes (RFC 9114 4.2.2).
+/// The charge for each field beside its bytes (RFC 9114 4.2.2).
 const FIELD_OVERHEAD: usize = 32;
 
 const FAILED: Error = Error::connection(Code::Decompression, "Field section can't be unpacked");
 const NO_TABLE: Error = Error::connection(Code::Decompression, "Reference to a table without room");
 
-/// Where a string is unpacked that comes in Huffman's code; kept for the next section.
+/// The room in which a string in Huffman's code is unpacked; kept for the next section.
 #[derive(Debug, Default)]
 pub struct Scratch {
     name: Vec<u8>,
@@ -81,7 +81,6 @@ fn entry(index: u64) -> Result<(&'static str, &'static str), Error> {
     usize::try_from(index).ok().and_then(|index| TABLE.get(index)).copied().ok_or(FAILED)
 }
 
-/// What is left of a section.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -111,7 +110,6 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Writes a section.
 #[derive(Debug)]
 pub struct Encoder<'o>(&'o mut Vec<u8>);
 

@@ -11,14 +11,14 @@ use std::ops::Range;
 use crate::error::{Code, Error};
 use crate::frame::{Header, Kind};
 
-/// What comes next in the input.
+/// The next part of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A whole field section lies there: of the head, or of trailers once there was one.
     Fields(Range<usize>),
     /// Bytes of the body lie there.
     Data(Range<usize>),
-    /// So many bytes are done with, and more are needed. What is behind them has to be there again.
+    /// A number of bytes is done with, and more are needed. What is behind them has to be there again.
     More(usize),
 }
 
@@ -26,13 +26,11 @@ pub enum Step {
 enum State {
     /// Nothing of the message was read.
     Head,
-    /// The head was read.
     Body,
     /// The trailers were read.
     Over,
 }
 
-/// Reads a message.
 #[derive(Clone, Debug)]
 pub struct Reader {
     state: State,
@@ -47,12 +45,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Of a request; a field section has at most so many bytes.
+    /// A reader of a request; a field section has at most so many bytes.
     pub fn request(section_bytes: usize) -> Self {
         Reader { state: State::Head, data_left: 0, skip_left: 0, useless: 0, section_bytes, takes_interim: false }
     }
 
-    /// Of a response.
     pub fn response(section_bytes: usize) -> Self {
         Reader { takes_interim: true, ..Reader::request(section_bytes) }
     }
@@ -63,7 +60,7 @@ impl Reader {
         self.state = State::Head;
     }
 
-    /// What comes next. After [`Step::Fields`] and [`Step::Data`] everything up to the range's end is done with.
+    /// The next step. After [`Step::Fields`] and [`Step::Data`] everything up to the range's end is done with.
     ///
     /// # Errors
     /// The stream's framing is broken.
@@ -128,7 +125,7 @@ impl Reader {
         Ok(())
     }
 
-    /// How many frames without use came since it was asked last: unknown ones, and DATA of no bytes.
+    /// Number of frames without use since the last call: unknown ones, and DATA of no bytes.
     pub fn take_useless(&mut self) -> u32 {
         std::mem::take(&mut self.useless)
     }
@@ -147,7 +144,6 @@ impl Reader {
         }
     }
 
-    /// The head was read.
     pub fn has_head(&self) -> bool {
         self.state != State::Head
     }
@@ -170,7 +166,7 @@ mod tests {
         out
     }
 
-    /// What a message in these pieces is read as, and its end.
+    /// The message that is read from these pieces, and its end.
     fn read(pieces: &[&[u8]]) -> (String, Result<(), Error>) {
         let (mut reader, mut input, mut out) = (Reader::request(64), Vec::new(), String::new());
         for piece in pieces {

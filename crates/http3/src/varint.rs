@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Integers of one to eight bytes, whose first two bits are their length (RFC 9000 16).
 
-/// The largest.
 pub const MAX: u64 = (1 << 62) - 1;
 
 /// The integer at the beginning of `input` and its bytes; `None` when it isn't whole.

@@ -120,7 +120,7 @@ fn read_section(section: &[u8], is_first: bool) -> String {
     format!("{read:?} {fields:?}")
 }
 
-/// What a request's stream is read as, in pieces: its heads, the whole body, how it ends.
+/// The result of reading a request's stream in pieces: its heads, the whole body, how it ends.
 fn read_request(input: &[u8], piece: usize) -> (Vec<String>, Vec<u8>, Result<(), Error>) {
     let mut reader = Reader::request(SECTION_BYTES);
     let (mut held, mut heads, mut body) = (Vec::new(), Vec::new(), Vec::new());

@@ -4,24 +4,23 @@
 
 use toolkit::print;
 
-/// What runs a command: its name as messages give it, its arguments; the result is the exit status.
+/// The function that runs a command: its name as messages give it, its arguments; the result is the exit status.
 type Main = fn(&str, &[String]) -> i32;
 
-/// A command.
 pub struct Command {
-    /// `lacquer NAME`.
+    /// The word after `lacquer`.
     pub name: &'static str,
     /// The program of Varnish's that it is.
     pub program: Option<&'static str>,
-    /// Its page of the manual.
+    /// The command's page of the manual.
     pub page: &'static str,
-    /// What it is for.
+    /// The command in one line.
     pub text: &'static str,
     /// Runs it. With `--help` alone it prints its help on standard output and gives 0.
     pub run: Main,
 }
 
-/// In the order of the help.
+/// The commands in the order of the help.
 pub const COMMANDS: &[Command] = &[
     command("serve", Some("varnishd"), "varnishd", "run the cache, with varnishd's options", serve),
     command("demo", None, "lacquer-demo", "run a demo site with a cache in front of it", |_, args| {
@@ -120,12 +119,12 @@ pub fn find(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name || command.program == Some(name))
 }
 
-/// Whether it will be a command, or a program, and isn't yet.
+/// True if it will be a command, or a program, and isn't yet.
 pub fn is_later(name: &str) -> bool {
     LATER.iter().any(|(program, command)| [*program, *command].contains(&name))
 }
 
-/// What `lacquer help` prints.
+/// The text of `lacquer help`.
 pub fn list() -> String {
     let mut text = "Usage: lacquer COMMAND [options]\n\n".to_owned();
     for Command { name, program, text: what, .. } in COMMANDS {
@@ -138,7 +137,7 @@ pub fn list() -> String {
     text
 }
 
-/// What `lacquer` alone says: what people do first. A test of the suite `help` runs these lines.
+/// The text of `lacquer` alone: the first steps that people take. A test of the suite `help` runs these lines.
 pub const FIRST: &str = "\
 Usage: lacquer COMMAND [options]
 
@@ -185,7 +184,7 @@ pub fn unknown(name: &str) -> i32 {
     2
 }
 
-/// Which of `names` may be meant, to go on in the message that `word` is none of them.
+/// The words of `names` that may be meant, to go on in the message that `word` is none of them.
 pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
     let near = base::spelling::nearest(word, names, word.len() / 3 + 1);
     near.map(|near| format!(": is {near:?} meant?")).unwrap_or_default()

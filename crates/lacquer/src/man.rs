@@ -19,9 +19,8 @@ use toolkit::print;
 
 use crate::commands::{self, COMMANDS, Command, meant};
 
-/// What a page says.
 enum Body {
-    /// Prose.
+    /// A page in prose.
     Prose(&'static str),
     /// The command's own help: its usage, then the rest as it is.
     Help(fn() -> String),
@@ -143,7 +142,6 @@ const PAGES: &[Page] = &[
     ("varnish-counters", 7, "what is counted", Body::Prose(include_str!("man/varnish-counters.txt"))),
 ];
 
-/// What `lacquer man --help` prints.
 const USAGE: &str = "\
 Usage: lacquer man [PAGE | -d DIR | --markdown DIR]
 

@@ -4,7 +4,7 @@
 use tables::vmods::{Module, Modules};
 use vrt::vmod::Vmod;
 
-/// What runs, in order of name.
+/// The modules that run, in order of name.
 pub static ALL: &[&Vmod] = &merged(vmods::ALL, vmods_crypto::ALL);
 
 /// Their signatures, in order of name.

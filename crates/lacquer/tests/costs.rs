@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// So long for a moment in which nothing else keeps the machine busy.
+/// Time to wait for a moment in which nothing else keeps the machine busy.
 const PATIENCE: Duration = Duration::from_secs(45);
 const BODY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 const ROUNDS: usize = 30;
@@ -26,7 +26,7 @@ const PATHS: usize = 64;
 const FIELDS: &str = "Host: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0)\r\n\
     Accept: text/html,*/*;q=0.8\r\nAccept-Language: en-GB,en;q=0.5\r\n\r\n";
 
-/// What clients ask for.
+/// The request that clients send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Hit,
@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// Whether that is the whole answer to it.
+    /// True if that is the whole answer to it.
     fn is_whole(self, answer: &[u8], round: u32) -> bool {
         match self {
             Kind::Hit | Kind::Pass | Kind::Miss => answer.ends_with(BODY.as_bytes()),
@@ -71,7 +71,6 @@ impl Kind {
         }
     }
 
-    /// Whether it is a good one.
     fn is_good(self, answer: &[u8]) -> bool {
         match self {
             Kind::Hit | Kind::Pass | Kind::Miss => answer.starts_with(b"HTTP/1.1 200 "),
@@ -79,8 +78,8 @@ impl Kind {
         }
     }
 
-    /// What happens several times a second beside requests is in the figures too, and the lock of the log's ring, which is
-    /// taken once for many transactions. A miss keeps a record of its object: two locks.
+    /// The costs of work that is done several times a second beside requests are in the figures too, and the lock of
+    /// the log's ring, which is taken once for many transactions. A miss keeps a record of its object: two locks.
     fn may_cost(self, costs: &Costs) -> bool {
         let Costs { allocations, locks, sleeps, calls, .. } = *costs;
         match self {
@@ -90,9 +89,9 @@ impl Kind {
         }
     }
 
-    /// As [`Kind::may_cost`] where other work on the machine makes threads look for what there is to do more often than the
-    /// requests do: a hit is read and written once, what is fetched twice (and now and then in two pieces), and to look costs a hit a call, or
-    /// one more that ends it.
+    /// The same as [`Kind::may_cost`] where other work on the machine makes threads look for what there is to do more
+    /// often than the requests do: a hit is read and written once, what is fetched twice (and now and then in two
+    /// pieces), and to look costs a hit a call, or one more that ends it.
     fn may_cost_when_busy(self, costs: &Costs) -> bool {
         let looks_alone = match self {
             Kind::Hit | Kind::Stream => costs.transfers <= 2.001 && costs.per_turn <= 2.1,
@@ -116,7 +115,7 @@ mod h2 {
         2 * round + 1
     }
 
-    /// Before the first one what begins a connection.
+    /// The request; before the first one come the bytes that begin a connection.
     pub fn request(path: &str, round: u32) -> Vec<u8> {
         let (mut out, mut section) = (Vec::new(), Vec::new());
         if round == 0 {
@@ -254,7 +253,7 @@ impl Server {
         tasks.map(|task| task.unwrap().path()).filter(serves).collect()
     }
 
-    /// How often they went to sleep of their own accord.
+    /// Number of times that they went to sleep of their own accord.
     fn sleeps(&self) -> u64 {
         let one = |task: &PathBuf| -> u64 {
             let status = std::fs::read_to_string(task.join("status")).unwrap();
@@ -326,7 +325,7 @@ impl Client {
     }
 }
 
-/// By a signal, or by who traces it because of one.
+/// True if a signal has stopped it, or one who traces it because of one.
 fn is_stopped(thread: &Path) -> bool {
     let stat = std::fs::read_to_string(thread.join("stat")).unwrap();
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
@@ -374,7 +373,7 @@ struct Costs {
     locks: f64,
     sleeps: f64,
     calls: f64,
-    /// Of `calls` those that read and write.
+    /// Number of `calls` that read and write.
     transfers: f64,
     /// The other calls for each time that a thread looks what there is to do: how often it does hangs on the machine.
     per_turn: f64,

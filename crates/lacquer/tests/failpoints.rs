@@ -129,7 +129,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether a request on a connection of its own gets the whole answer.
+/// True if a request on a connection of its own gets the whole answer.
 fn is_served(address: SocketAddr, path: &str) -> bool {
     let mut answer = String::new();
     let ask = || -> std::io::Result<TcpStream> {

@@ -7,12 +7,10 @@ use std::fmt;
 #[derive(Clone, Copy, Debug)]
 pub struct Opt(pub char, pub &'static str, pub &'static str);
 
-/// What can't be read as options.
+/// An argument that can't be read as an option.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OptError {
-    /// No such letter.
     Unknown(char),
-    /// The letter needs a value.
     NoValue(char),
     /// A long option nobody knows.
     Long(String),
@@ -33,7 +31,6 @@ impl fmt::Display for OptError {
 pub enum OptMatch {
     /// `-x` or `-x value`.
     Short(char, String),
-    /// `--name` or `--name=value`.
     Long(String, String),
 }
 
@@ -49,10 +46,11 @@ pub fn parse<'a>(
     parse_with_values(args, options, long, &[])
 }
 
-/// As [`parse`], where the long options in `valued` take the next word as their value when it isn't glued.
+/// Reads options as [`parse`] does, but the long options in `valued` take the next word as their value when it isn't
+/// glued.
 ///
 /// # Errors
-/// As [`parse`].
+/// The same as for [`parse`].
 pub fn parse_with_values<'a>(
     args: &'a [String],
     options: &[Opt],

@@ -13,12 +13,11 @@ use tables::Tag;
 
 use crate::record::{self, Rec};
 
-/// What is given out together.
+/// The transactions that are given out together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Grouping {
-    /// Every record alone.
+    /// Every record is given out alone.
     Raw,
-    /// Every transaction alone.
     Vxid,
     /// A request and what it caused.
     Request,
@@ -27,10 +26,10 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    /// By name; any beginning will do as long as it is of one name only.
+    /// The grouping of this name, or of any beginning that only one name has.
     ///
     /// # Errors
-    /// What varnishlog says of it.
+    /// The text that varnishlog prints for it.
     pub fn from_name(name: &str) -> Result<Grouping, String> {
         let all = [Grouping::Raw, Grouping::Vxid, Grouping::Request, Grouping::Session];
         let fits = |g: &&Grouping| g.name().get(..name.len()).is_some_and(|n| n.eq_ignore_ascii_case(name));
@@ -42,7 +41,6 @@ impl Grouping {
         }
     }
 
-    /// The name.
     pub const fn name(self) -> &'static str {
         match self {
             Grouping::Raw => "raw",
@@ -53,23 +51,18 @@ impl Grouping {
     }
 }
 
-/// What a transaction is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TxnType {
-    /// Not known.
     Unknown,
-    /// A session.
     Sess,
-    /// A request.
     Req,
-    /// A fetch.
     Bereq,
     /// No transaction: one record.
     Raw,
 }
 
 impl TxnType {
-    /// As `Begin` and `LinkRecord` call it.
+    /// The word for it in `Begin` and `LinkRecord`.
     pub const fn name(self) -> &'static str {
         match self {
             TxnType::Unknown => "unknown",
@@ -94,31 +87,22 @@ impl TxnType {
     }
 }
 
-/// Why a transaction was begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// A word nobody knows (the name of a listener's transport, say).
     Unknown,
-    /// A session.
     Http1,
-    /// A request came in.
     Rxreq,
-    /// An ESI include.
     Esi,
-    /// A restart.
     Restart,
-    /// A fetch for a pass.
     Pass,
-    /// A fetch for a miss.
     Fetch,
-    /// A fetch in the background.
     Bgfetch,
-    /// A pipe.
     Pipe,
 }
 
 impl Reason {
-    /// As `Begin` calls it.
+    /// The word for it in `Begin`.
     pub const fn name(self) -> &'static str {
         match self {
             Reason::Unknown => "unknown",
@@ -140,24 +124,19 @@ impl Reason {
     }
 }
 
-/// A transaction as it is given out.
 #[derive(Clone, Copy, Debug)]
 pub struct Txn<'a> {
-    /// Its number.
     pub vxid: u32,
-    /// How deep in the group, from 1; 0 for a record alone.
+    /// The depth in the group, from 1; 0 for a record alone.
     pub level: u32,
-    /// Its parent in the group, or 0.
+    /// The parent's number in the group, or 0.
     pub parent: u32,
-    /// What it is.
     pub kind: TxnType,
-    /// Why it was begun.
     pub reason: Reason,
-    /// Its records ([`record::records`]).
     pub records: &'a [u8],
 }
 
-/// What `Begin` and `LinkRecord` say.
+/// The contents of `Begin` and `LinkRecord`.
 struct LinkRecord {
     kind: TxnType,
     vxid: u32,
@@ -190,18 +169,13 @@ struct Vtx {
     is_ready: bool,
 }
 
-/// Which transactions are of no interest from their first record on.
+/// Tells transactions of no interest from their first record on.
 #[derive(Clone, Copy, Debug)]
 pub struct TxnFilter {
-    /// -b
     pub backend: bool,
-    /// -c
     pub client: bool,
-    /// -E
     pub esi: bool,
-    /// -L
     pub limit: usize,
-    /// -T
     pub timeout: Duration,
 }
 
@@ -266,7 +240,6 @@ impl Grouper {
         }
     }
 
-    /// How many transactions are in groups that are ready.
     fn waiting(&self) -> usize {
         let mut n = 0;
         let mut todo: Vec<u32> = self.ready.iter().copied().collect();

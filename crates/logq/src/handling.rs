@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How a request was answered, as logs say it: the one word for it that all tools share.
 
-/// What an answer came from.
+/// The place or program that an answer came from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Handling {
     /// The cache had it.
     Hit,
-    /// It was fetched, to be kept.
+    /// The answer was fetched, to be kept.
     Miss,
-    /// It was fetched for this request alone.
+    /// The answer was fetched for this request alone.
     Pass,
     /// Octets were carried both ways.
     Pipe,
-    /// It was made by the server.
+    /// The server made the answer itself.
     Synth,
 }
 
@@ -20,7 +20,7 @@ impl Handling {
     /// All of them; [`Handling::index`] is the place here.
     pub const ALL: [Handling; 5] = [Handling::Hit, Handling::Miss, Handling::Pass, Handling::Pipe, Handling::Synth];
 
-    /// As varnishncsa calls it (`%{Varnish:handling}x`).
+    /// The name that varnishncsa has for it (`%{Varnish:handling}x`).
     pub const fn name(self) -> &'static str {
         match self {
             Handling::Hit => "hit",
@@ -31,12 +31,11 @@ impl Handling {
         }
     }
 
-    /// Its place in lists of all of them.
+    /// The place in lists of all of them.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Whether a backend was asked.
     pub const fn is_fetched(self) -> bool {
         match self {
             Handling::Miss | Handling::Pass | Handling::Pipe => true,
@@ -44,7 +43,7 @@ impl Handling {
         }
     }
 
-    /// What the call of a VCL subroutine (the record `VCL_call`) says of it; `None`: nothing. The last one that says something counts: an
+    /// The handling that the call of a VCL subroutine (the record `VCL_call`) tells; `None`: it tells nothing. The last one that says something counts: an
     /// object that was found may still be passed.
     pub fn of_vcl_call(sub: &[u8]) -> Option<Handling> {
         Some(match sub {

@@ -9,11 +9,10 @@ use screen::{Key, Line, Screen};
 use crate::source::strerror;
 use crate::tool::{Failure, Flow, Tool};
 
-/// The page and its clock.
 #[derive(Debug)]
 pub struct Live {
     screen: Screen,
-    /// Between two pages.
+    /// Time between two pages.
     pub delay: Duration,
     /// The name of the server, or of what is read.
     pub ident: String,

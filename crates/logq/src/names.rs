@@ -4,12 +4,11 @@
 use tables::Tag;
 use tables::tags::TagMask;
 
-/// Why a name stands for no tag.
+/// The reason why a name stands for no tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameError {
     /// No tag is called so.
     None,
-    /// Several are.
     Ambiguous,
     /// More than one `*`.
     Syntax,
@@ -62,7 +61,7 @@ pub fn tag(name: &str) -> Result<Tag, NameError> {
 /// Adds the tags that `glob` stands for to `set`: a name, a beginning, a name with one `*`, an old name.
 ///
 /// # Errors
-/// As [`tag`]; or more than one `*`.
+/// The same as for [`tag`], or the name has more than one `*`.
 pub fn glob(glob: &str, set: &mut TagMask) -> Result<(), NameError> {
     if glob.is_empty() {
         return Err(NameError::None);
@@ -94,7 +93,7 @@ pub fn glob(glob: &str, set: &mut TagMask) -> Result<(), NameError> {
 /// The tags of a list with commas.
 ///
 /// # Errors
-/// As [`glob`]; an empty list stands for none.
+/// The same as for [`glob`]; an empty list stands for none.
 pub fn list(list: &str) -> Result<TagMask, NameError> {
     let mut set = TagMask::default();
     let mut any = false;

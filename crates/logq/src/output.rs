@@ -4,12 +4,12 @@
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 
-/// Where a tool writes.
+/// The file or stream that a tool writes to.
 pub struct Output {
     /// None or `-`: standard output.
     name: Option<String>,
     is_buffered: bool,
-    /// What an empty file begins with.
+    /// The bytes that an empty file begins with.
     head: &'static [u8],
     to: Box<dyn Write>,
 }
@@ -34,7 +34,7 @@ impl Output {
     /// Opens it again, and appends.
     ///
     /// # Errors
-    /// As [`Output::open`].
+    /// The same as for [`Output::open`].
     pub fn reopen(&mut self) -> io::Result<()> {
         let _ = self.to.flush();
         self.to = self.target(true)?;

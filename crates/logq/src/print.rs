@@ -10,10 +10,9 @@ use crate::names;
 use crate::record::{Rec, records};
 use crate::select::Select;
 
-/// How records are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
-    /// As varnishlog does.
+    /// The same as varnishlog writes.
     Text,
     /// Number, old tag name, side and data.
     FourColumns,
@@ -24,9 +23,7 @@ pub enum Style {
 /// Style, and what depends on who reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
-    /// How it is laid out.
     pub style: Style,
-    /// With colours.
     pub has_colours: bool,
     /// A terminal shows it: control characters, which whoever sends a request may have chosen, come as `%1b`.
     pub is_terminal: bool,
@@ -48,7 +45,7 @@ fn title(kind: TxnType) -> &'static str {
     }
 }
 
-/// Whether -b, -c and -E show a transaction.
+/// True if -b, -c and -E show a transaction.
 pub fn is_shown(select: &Select, txn: &Txn<'_>) -> bool {
     if !select.client && !select.backend {
         return true;

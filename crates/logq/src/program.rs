@@ -15,7 +15,7 @@ pub struct Cli<'a> {
     pub long: &'a [&'a str],
     /// Those of them that take the next word as their value.
     pub valued: &'a [&'a str],
-    /// What the usage says after the options.
+    /// The text of the usage after the options.
     pub more: &'a str,
 }
 

@@ -26,7 +26,6 @@ impl Query {
         parse::parse(text, &tokens, caseless).map(Query)
     }
 
-    /// Whether a group of transactions is wanted.
     pub fn matches(&self, group: &[Txn<'_>]) -> bool {
         self.0.as_ref().is_none_or(|expr| eval::eval(expr, group))
     }
@@ -43,12 +42,12 @@ enum Expr {
     Vxid(Compare, i64),
 }
 
-/// What of which records is tested.
+/// The part of a record that is tested, and which records.
 #[derive(Debug)]
 struct Operand {
     tags: TagMask,
     level: Option<Level>,
-    /// What stands before a colon, as in headers.
+    /// The text before a colon, as headers have one.
     prefix: Option<String>,
     /// A word of the record, from 1.
     field: Option<usize>,

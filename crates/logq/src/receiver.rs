@@ -17,22 +17,19 @@ use toolkit::print;
 
 /// Bytes that wait, where nothing else is asked for.
 pub const QUEUE_BYTES: usize = 16 << 20;
-/// How long a connection may take to come about, and a receiver to take anything.
+/// Time that a connection may take to come about, and a receiver to take anything.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two tries to connect: doubled each time.
+/// Times between two tries to connect: doubled each time.
 const RETRIES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// How long what waits may still be sent when the tool ends.
+/// Time for which waiting lines may still be sent when the tool ends.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// What one write takes at the most.
+/// Bytes that one write takes at the most.
 const BATCH_BYTES: usize = 64 << 10;
-/// The syslog of this machine.
 const DEV_LOG: &str = "/dev/log";
 /// Facility daemon, severity info.
 const DAEMON_INFO: u8 = 3 << 3 | 6;
-/// Syslog's port.
 const SYSLOG_PORT: &str = "514";
 
-/// Where lines go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Receiver {
     /// `tcp:HOST:PORT`: a line after the other.
@@ -81,7 +78,7 @@ impl fmt::Display for Receiver {
     }
 }
 
-/// What tells a receiver that lines are missing: their number, and the receiver's name.
+/// The lines that tell a receiver how many others are missing; made of their number and the receiver's name.
 pub type Gap = fn(u64, &Receiver) -> Vec<u8>;
 
 /// Sends lines. Dropped, it sends what waits for [`FAREWELL`] at the most.
@@ -108,7 +105,7 @@ struct Queue {
     lost: u64,
     /// All that found none.
     left_out: u64,
-    /// Until when what waits is sent, once no more lines come.
+    /// The time until which waiting lines are sent, once no more come.
     ends: Option<Instant>,
 }
 
@@ -128,7 +125,7 @@ impl Queue {
         self.lines.push_back(line);
     }
 
-    /// As many lines as one write takes, or one.
+    /// Takes as many lines as one write takes, or one.
     fn batch(&mut self, most: usize) -> Vec<Vec<u8>> {
         let mut bytes = 0;
         let mut batch = Vec::new();
@@ -183,7 +180,6 @@ impl Sender {
         }
     }
 
-    /// Lines that found no room.
     pub fn left_out(&self) -> u64 {
         self.shared.queue().left_out
     }
@@ -278,7 +274,7 @@ impl Shared {
         })
     }
 
-    /// Until there is nothing more, or the receiver is gone.
+    /// Sends until there is nothing more, or the receiver is gone.
     fn send_over(&self, mut channel: Channel) -> io::Result<()> {
         while self.waits() {
             let mut batch = self.queue().batch(BATCH_BYTES);

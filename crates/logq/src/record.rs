@@ -4,14 +4,10 @@
 use shm::vsl::Marker;
 use tables::Tag;
 
-/// One record.
 #[derive(Clone, Copy, Debug)]
 pub struct Rec<'a> {
-    /// Its tag.
     pub tag: Tag,
-    /// Its transaction; 0 for none.
     pub vxid: u32,
-    /// Its side.
     pub marker: Marker,
     /// The data; of text, with the final NUL.
     pub raw: &'a [u8],
@@ -57,7 +53,6 @@ pub fn records(bytes: &[u8]) -> Records<'_> {
     Records(bytes)
 }
 
-/// See [`records`].
 #[derive(Clone, Debug)]
 pub struct Records<'a>(&'a [u8]);
 
@@ -109,7 +104,6 @@ pub fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     rest.strip_prefix(b":").map(<[u8]>::trim_ascii)
 }
 
-/// Makes a record of text.
 pub fn make(tag: Tag, vxid: u32, marker: Marker, text: &[u8]) -> Vec<u8> {
     let text = &text[..text.len().min(0xfff0)];
     let mut out = Vec::with_capacity(HEAD + text.len() + 4);

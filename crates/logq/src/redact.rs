@@ -43,21 +43,19 @@ const HIDDEN: [&str; 26] = [
 pub const MARK: &[u8] = b"(hidden)";
 /// Shorter values aren't looked for elsewhere: they would blot out ordinary words.
 const SHORTEST: usize = 6;
-/// So many values of a group are looked for elsewhere.
+/// Number of a group's values that are looked for elsewhere.
 const MOST_VALUES: usize = 64;
 
-/// A group whose records can be shown.
 #[derive(Debug)]
 pub struct Clean(Vec<(Txn<'static>, Vec<u8>)>);
 
 impl Clean {
-    /// As a group.
+    /// The transactions of the group.
     pub fn view(&self) -> Vec<Txn<'_>> {
         self.0.iter().map(|(head, records)| Txn { records, ..*head }).collect()
     }
 }
 
-/// Which fields are hidden.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Redaction {
     names: Vec<&'static str>,
@@ -70,7 +68,6 @@ impl Redaction {
         Redaction { names: HIDDEN.into_iter().filter(|name| !is_shown(name)).collect() }
     }
 
-    /// The fields that are hidden.
     pub fn names(&self) -> &[&'static str] {
         &self.names
     }
@@ -144,7 +141,8 @@ impl Redaction {
         out
     }
 
-    /// Why a variant was none quotes the field of two requests: `vary: Cookie: "a" here, "b" there`.
+    /// Hides values in the reason why a variant was none, which quotes the field of two requests: `vary: Cookie: "a"
+    /// here, "b" there`.
     fn without_varied(&self, text: &[u8]) -> Option<Vec<u8>> {
         const VARY: &[u8] = b"vary: ";
         let at = text.windows(VARY.len()).position(|window| window == VARY)? + VARY.len();
@@ -171,7 +169,6 @@ impl Redaction {
     }
 }
 
-/// Whether a record is a field line.
 fn is_field(tag: Tag) -> bool {
     use Tag::*;
     matches!(
@@ -195,7 +192,7 @@ fn is_field(tag: Tag) -> bool {
     )
 }
 
-/// Whether a record is in our own words alone: no value of a field can have come into it.
+/// True if a record is in our own words alone: no value of a field can have come into it.
 fn is_ours(tag: Tag) -> bool {
     use Tag::*;
     matches!(
@@ -228,7 +225,7 @@ fn is_ours(tag: Tag) -> bool {
     )
 }
 
-/// What a client asks for: which it says openly.
+/// True if the record says what a client asks for, which the client says openly.
 fn is_what_is_asked(rec: &Rec<'_>) -> bool {
     match rec.tag {
         Tag::ReqMethod | Tag::ReqUrl => true,
@@ -237,7 +234,7 @@ fn is_what_is_asked(rec: &Rec<'_>) -> bool {
     }
 }
 
-/// Whether a record has bytes of the connection as they came, or texts that may hold any field.
+/// True if a record has bytes of the connection as they came, or texts that may hold any field.
 fn is_raw(tag: Tag) -> bool {
     matches!(
         tag,
@@ -245,8 +242,8 @@ fn is_raw(tag: Tag) -> bool {
     )
 }
 
-/// What of a value is a secret by itself: the credentials after their scheme, the values of cookies. Of a cookie that is set the rest are
-/// attributes: domains, dates.
+/// The part of a value that is a secret by itself: the credentials after their scheme, the values of cookies. Of a
+/// cookie that is set the rest are attributes: domains, dates.
 fn parts<'a>(line: &[u8], value: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let is_set = line.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"set"));
     let end = value.iter().position(|b| *b == b';').filter(|_| is_set).unwrap_or(value.len());

@@ -20,17 +20,13 @@ struct Filter {
 /// The selection. `Default` shows everything.
 #[derive(Debug)]
 pub struct Select {
-    /// -b: fetches.
     pub backend: bool,
-    /// -c: requests.
     pub client: bool,
-    /// -E: ESI requests too.
     pub esi: bool,
     /// -C: regexes given later don't heed case.
     pub caseless: bool,
     /// -v: every line says its transaction.
     pub verbose: bool,
-    /// -L: incomplete transactions kept.
     pub limit: usize,
     /// -T: seconds until a transaction is given out incomplete.
     pub timeout: f64,
@@ -129,7 +125,6 @@ impl Select {
         Ok(Filter { tags, regex })
     }
 
-    /// Whether a record is shown.
     pub fn shows(&self, rec: &Rec<'_>) -> bool {
         // A regex that gives up counts as a match.
         let any = |filters: &[Filter]| {

@@ -52,7 +52,7 @@ impl Records {
         Ok(Records { from, buffer: Vec::new(), is_cut: false })
     }
 
-    /// Whether the file has ended within a record, or couldn't be read any further.
+    /// True if the file has ended within a record, or couldn't be read any further.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -83,12 +83,10 @@ impl Records {
     }
 }
 
-/// Either.
 #[derive(Debug)]
 pub enum Source {
     /// The log of a running worker.
     Ring(Box<Ring>),
-    /// A file.
     File(Records),
 }
 

@@ -22,27 +22,23 @@ use crate::record::records;
 use crate::select::Select;
 use crate::source::{Records, Source, strerror};
 
-/// How long an idle tool sleeps until it looks again.
+/// Time that an idle tool sleeps until it looks again.
 const IDLE: Duration = Duration::from_millis(10);
-/// Between two tries to find a log.
+/// Time between two tries to find a log.
 const RETRY: Duration = Duration::from_millis(100);
-/// How long to wait for a server of which there is no sign: a shell may be about to start it.
+/// Time to wait for a server of which there is no sign: a shell may be about to start it.
 const GRACE: Duration = Duration::from_millis(250);
-/// Between two looks for a manager.
+/// Time between two looks for a manager.
 const ATTACH: Duration = Duration::from_millis(250);
 /// Records read between two looks for signals.
 const BURST: u32 = 1000;
 
-/// Whether to go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
-    /// Go on.
     On,
-    /// That was all.
     Stop,
 }
 
-/// What a tool does with what it reads.
 pub trait Sink {
     /// Takes a group of transactions.
     ///
@@ -50,10 +46,10 @@ pub trait Sink {
     /// The output can't be written: the tool ends.
     fn group(&mut self, select: &Select, group: &[Txn<'_>]) -> io::Result<Flow>;
 
-    /// There is nothing more for the moment, or much was read since the last time.
+    /// Says that there is nothing more for the moment, or that much was read since the last time.
     ///
     /// # Errors
-    /// As [`Sink::group`].
+    /// The same as for [`Sink::group`].
     fn idle(&mut self) -> io::Result<Flow> {
         Ok(Flow::On)
     }
@@ -67,12 +63,11 @@ pub trait Sink {
     }
 }
 
-/// Why a tool ends: what it says, and its exit status.
+/// The reason why a tool ends: its message, and its exit status.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Exit status.
     pub status: i32,
-    /// For standard error.
+    /// The message for standard error.
     pub text: String,
 }
 
@@ -89,14 +84,13 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Where a workdir is, and how long to wait for it.
+/// The workdir to find, and the time to wait for it.
 #[derive(Clone, Debug)]
 pub struct Attach {
-    /// -n
     pub name: Option<String>,
     /// -t: seconds, None: for ever.
     pub timeout: Option<Duration>,
-    /// Whether to wait all that time for a server of which there is no sign yet.
+    /// True if the tool waits all that time for a server of which there is no sign yet.
     is_patient: bool,
 }
 
@@ -130,7 +124,7 @@ impl Attach {
         Ok(())
     }
 
-    /// As [`Attach::wait`], for tools that signals end at once.
+    /// Does what [`Attach::wait`] does, for tools that signals end at once.
     ///
     /// # Errors
     /// None came, or it isn't clear which one is meant.
@@ -184,19 +178,13 @@ impl Attach {
 /// The common options and what they were set to.
 #[derive(Debug)]
 pub struct Tool {
-    /// -n and -t.
     pub attach: Attach,
-    /// -g
     pub grouping: Grouping,
-    /// -D
     pub daemon: bool,
-    /// -d
     pub past: bool,
     /// Go on after what -d reads (varnishtop).
     pub past_and_on: bool,
-    /// -r
     pub file: Option<String>,
-    /// Which records and transactions.
     pub select: Select,
     count: Option<u64>,
     pid_file: Option<String>,
@@ -315,7 +303,7 @@ impl Tool {
         result
     }
 
-    /// -P and -D.
+    /// Carries out -P and -D.
     fn background(&self) -> Result<Option<PidFile>, Failure> {
         let mut pid_file = None;
         if let Some(path) = &self.pid_file {
@@ -378,12 +366,12 @@ struct Run<'a> {
     rate: Option<Rate>,
     /// Groups still to be given out (-k).
     left: Option<u64>,
-    /// How often the log has overtaken us.
+    /// Number of times that the log has overtaken us.
     overruns: u64,
     sink: &'a mut dyn Sink,
 }
 
-/// Why the reading of one source ended.
+/// The reason why the reading of one source ended.
 enum EndReason {
     Stop,
     Abandoned,
@@ -500,7 +488,7 @@ impl Run<'_> {
         }
     }
 
-    /// Between records: the sink's turn, then signals.
+    /// Runs between records: the sink's turn, then signals.
     fn idle(&mut self, time: Duration, grouper: &mut Grouper) -> Result<Flow, Failure> {
         if self.sink.idle().map_err(|e| written(&e))? == Flow::Stop {
             return Ok(Flow::Stop);
@@ -531,7 +519,6 @@ impl Run<'_> {
         Ok(Flow::On)
     }
 
-    /// Gives out the groups that are ready.
     fn give(&mut self, grouper: &mut Grouper) -> Result<Flow, Failure> {
         while let Some(shown) = grouper.take(|group| self.show(group)) {
             if let Some(flow) = shown

@@ -28,32 +28,29 @@ use process::Process;
 /// The longest file that a setting names.
 const LONGEST_FILE: u64 = 16 << 20;
 
-/// So many names get a certificate on demand.
+/// Most names that get a certificate on demand.
 const MOST_ON_DEMAND: usize = 10_000;
 /// Between looks for names that clients ask for.
 const DEMAND_STEP: Duration = Duration::from_secs(1);
 
-/// What a name has.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// When the certificate in use ends.
+    /// End of the certificate in use.
     pub until: Option<SystemTime>,
     pub standing: Standing,
 }
 
-/// All of it.
 #[derive(Debug)]
 pub(crate) struct Acme {
     settings: Settings,
     store: Store,
     trusted: Option<String>,
     binding: Option<Binding>,
-    /// Each name.
     pub(crate) held: BTreeMap<Name, Held>,
-    /// What the worker is to answer.
+    /// Challenges that the worker is to answer.
     challenges: Vec<Challenge>,
     process: Option<Process>,
-    /// How often it ended by itself, and when the next one begins.
+    /// Number of times the process ended by itself; [`process`] waits longer after each.
     deaths: u32,
     restart: Option<Mono>,
     /// When the worker is asked for names, and what bounds what comes of it.
@@ -109,7 +106,6 @@ impl Acme {
         }))
     }
 
-    /// What the process is told first.
     fn begin(&self, kinds: Vec<Kind>, jail: &Jail) -> io::Result<Begin> {
         let Settings { directory, mail, profile, retry, .. } = self.settings.clone();
         let names = self.held.iter().map(|(name, held)| {
@@ -184,7 +180,8 @@ impl Manager {
         Ok(facts)
     }
 
-    /// What listeners can answer, the better first: a CA asks for http-01 at port 80 and for tls-alpn-01 at port 443.
+    /// Challenges that our listeners can answer, the better first: a CA asks for http-01 at port 80 and for tls-alpn-01
+    /// at port 443.
     fn challenge_kinds(&self, settings: &Settings) -> Vec<Kind> {
         let has = |is_tls: bool| {
             self.listeners.iter().any(|l| l.transport.is_tls == is_tls && !l.transport.is_quic && port(l).is_some())
@@ -202,12 +199,10 @@ impl Manager {
         }
     }
 
-    /// What a worker is to answer, as lines for its CLI.
     pub(crate) fn challenge_lines(&self) -> Vec<Vec<u8>> {
         self.acme.iter().flat_map(|acme| &acme.challenges).map(show_line).collect()
     }
 
-    /// The worker answers this from now on.
     fn show_challenge(&mut self, challenge: Challenge) -> Result<(), String> {
         if !challenge.is_sane() {
             return Err("a challenge that makes no sense".to_owned());
@@ -226,7 +221,6 @@ impl Manager {
         Ok(())
     }
 
-    /// No longer.
     fn hide_challenge(&mut self, challenge: &Challenge) {
         let Some(acme) = &mut self.acme else { return };
         let before = acme.challenges.len();
@@ -238,7 +232,7 @@ impl Manager {
     }
 }
 
-/// None of a Unix-domain socket.
+/// The port of a listener; `None` for a Unix-domain socket.
 fn port(listener: &Listener) -> Option<u16> {
     match &listener.address {
         sys::sock::Name::Inet(address) => Some(address.port()),

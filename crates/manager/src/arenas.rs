@@ -16,24 +16,23 @@ use tables::stores::{Kind, TRANSIENT};
 
 use crate::stores::Stores;
 
-/// So many deaths ...
+/// Deaths within [`WINDOW`] after which the stores are emptied.
 pub const DEATHS: usize = 5;
-/// ... within so many seconds empty the stores.
+/// Seconds in which [`DEATHS`] are counted.
 const WINDOW: f64 = 60.0;
 
-/// How a worker came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was told to.
+    /// The manager told it to end.
     Asked,
-    /// Its start failed, for a reason outside of it.
+    /// The start failed, for a reason outside of the worker.
     Unserving,
-    /// By itself.
+    /// The worker died by itself.
     Died,
 }
 
 impl End {
-    /// The same, of a worker that ended badly: one that was told to end may do so as it likes.
+    /// The same for a worker that ended badly: one that was told to end may do so as it likes.
     pub fn of_its_own(self) -> End {
         match self {
             End::Asked => End::Asked,
@@ -42,18 +41,16 @@ impl End {
     }
 }
 
-/// What becomes of the objects in memory.
+/// Fate of the objects in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Legacy {
-    /// The next worker finds them.
     Kept,
-    /// They go with the worker.
     Dropped,
-    /// They are dropped, for the workers that found them died too often.
+    /// The objects are dropped, because the workers that found them died too often.
     Distrusted,
 }
 
-/// Decides what each end leaves.
+/// Decides at each end if the objects are kept.
 #[derive(Debug, Default)]
 pub struct Succession {
     /// When workers died of late, newest first.
@@ -63,7 +60,6 @@ pub struct Succession {
 }
 
 impl Succession {
-    /// A worker ended.
     pub fn ended(&mut self, end: End, now: Mono) -> Legacy {
         match end {
             End::Asked if std::mem::take(&mut self.after_death) => Legacy::Kept,
@@ -73,12 +69,11 @@ impl Succession {
         }
     }
 
-    /// Whether the worker (or the next one) came after a death.
     pub fn is_after_death(&self) -> bool {
         self.after_death
     }
 
-    /// As told by the program before this one. How often workers died of late is counted anew.
+    /// Continues from the program before this one. Recent deaths are counted anew.
     pub fn resume(after_death: bool) -> Succession {
         Succession { after_death, ..Succession::default() }
     }
@@ -95,10 +90,8 @@ impl Succession {
     }
 }
 
-/// The memory of one store, by its name.
 #[derive(Debug)]
 pub struct Arena {
-    /// Name of the store.
     pub store: String,
     /// A memfd; the worker gives it its size.
     pub file: File,
@@ -112,7 +105,7 @@ pub struct Arenas {
 }
 
 impl Arenas {
-    /// Makes those that aren't there. Transient has none: what is in it isn't worth keeping.
+    /// Makes the missing arenas. Transient has none: its content isn't worth keeping.
     pub fn complete(&mut self, stores: &Stores) -> io::Result<()> {
         for store in stores.iter().filter(|store| store.kind == Kind::Malloc && store.name != TRANSIENT) {
             if self.descriptor_of(&store.name).is_none() {
@@ -127,22 +120,21 @@ impl Arenas {
         Ok(())
     }
 
-    /// The next worker shall find nothing: the memory goes back to the system.
+    /// Drops all memory, so that the next worker finds nothing.
     pub fn empty(&mut self) {
         *self = Arenas::default();
     }
 
-    /// The same, but what was invalidated is known on: stores on disks need that.
+    /// Drops the stores' memory and keeps the journal: stores on disks need that.
     pub fn empty_memory(&mut self) {
         self.stores.clear();
     }
 
-    /// Whether no store has any.
     pub fn is_empty(&self) -> bool {
         self.stores.is_empty()
     }
 
-    /// Whether a worker of this program can use what they hold.
+    /// True if a worker of this program can use the arenas.
     pub fn are_of_this_format(&self) -> bool {
         self.stores.iter().all(|arena| sys::arena::is_of_this_format(&arena.file).unwrap_or(false))
     }
@@ -153,7 +145,7 @@ impl Arenas {
         (stores, self.journal.as_ref().map(AsFd::as_fd))
     }
 
-    /// Of what [`Arenas::parts`] gave.
+    /// Rebuilds the arenas from the parts that [`Arenas::parts`] gave.
     pub fn from_parts(stores: Vec<(String, File)>, journal: Option<File>) -> Arenas {
         Arenas { stores: stores.into_iter().map(|(store, file)| Arena { store, file }).collect(), journal }
     }
@@ -168,7 +160,6 @@ impl Arenas {
         self.journal.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// All descriptors, for a worker to inherit.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.stores.iter().map(|arena| &arena.file).chain(&self.journal).map(AsFd::as_fd)
     }

@@ -36,27 +36,25 @@ use long::Work;
 pub use long::changes_certificates;
 use watch::{Making, Watched};
 
-/// What a certificate of the ACME client is called: it comes and goes by that client alone.
+/// Prefix of the ids of the ACME client's certificates: they come and go by that client alone.
 pub const ACME: &str = "acme:";
 
 /// Threads that read files.
 const MOST_READERS: usize = 8;
-/// As many certificates are read without a thread.
+/// Number of certificates that are read without threads.
 const FEW: usize = 64;
 
-/// Where a certificate stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Workers have it.
     Active,
-    /// It waits for a commit.
+    /// Added by the next commit.
     Staged,
-    /// It goes with the next commit.
+    /// Removed by the next commit.
     Discarded,
 }
 
 impl Standing {
-    /// As lists write it.
+    /// The word in lists.
     pub fn word(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -66,23 +64,20 @@ impl Standing {
     }
 }
 
-/// A certificate.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What is known of it.
     pub entry: Entry,
     pub standing: Standing,
-    /// Its number in the present bundle.
+    /// Number of the certificate in the present bundle.
     place: Option<u32>,
     /// Key and chain that the present bundle hasn't.
     fresh: Option<Fresh>,
-    /// Its files.
     watched: Watched<3>,
-    /// Why its files aren't what is in use.
+    /// Reason why its files aren't in use.
     trouble: Option<String>,
-    /// Why it has no OCSP answer, though it should.
+    /// Reason why an expected OCSP response is missing.
     staple_trouble: Option<String>,
-    /// What was said of its times.
+    /// Last message about its end.
     told: expiry::Told,
 }
 
@@ -100,7 +95,6 @@ impl Row {
         }
     }
 
-    /// Reads its files.
     fn read(entry: Entry) -> Result<Row, String> {
         let mut row = Row::of(entry);
         // Before they are read: a change in between is found later.
@@ -110,7 +104,7 @@ impl Row {
         Ok(row)
     }
 
-    /// What was read of its files is what the next bundle has.
+    /// Takes over what was read of its files, for the next bundle.
     fn take(&mut self, fresh: Fresh, facts: tls::facts::Facts) {
         (self.entry.facts, self.entry.staple) = (facts, fresh.staple.span);
         self.staple_trouble.clone_from(&fresh.staple.trouble);
@@ -122,12 +116,11 @@ impl Row {
         Paths { chain: path, key: key_path, ocsp: ocsp_path, is_ocsp_awaited: *is_ocsp_awaited }
     }
 
-    /// What is wrong with it at that time, but for its own end.
+    /// The fault of the certificate at that time, except for its own end.
     pub fn trouble(&self, now: i64) -> Option<String> {
         self.trouble.clone().or_else(|| self.staple_trouble(now))
     }
 
-    /// Why there is no OCSP answer at that time, though there should be.
     fn staple_trouble(&self, now: i64) -> Option<String> {
         let Span { from, until } = self.entry.staple;
         let path = &self.entry.ocsp_path;
@@ -145,7 +138,6 @@ impl Row {
     }
 }
 
-/// The bundle that workers have.
 #[derive(Debug)]
 struct Current {
     file: File,
@@ -159,7 +151,6 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// What workers get.
     pub fn file(&self) -> &File {
         &self.current.file
     }
@@ -176,12 +167,11 @@ impl Candidate {
 /// Certificates whose files are read again, a part at a time.
 #[derive(Debug)]
 struct Rereading {
-    /// Their numbers, as far as they aren't read. Others may join behind them meanwhile.
+    /// Numbers of those not read yet. Others may join behind them meanwhile.
     numbers: std::vec::IntoIter<usize>,
     read: Vec<Reread>,
 }
 
-/// One of them: its number, how its files were, and what is in them.
 #[derive(Debug)]
 struct Reread {
     at: usize,
@@ -196,32 +186,30 @@ pub struct Certs {
     scopes: Vec<Scope>,
     /// Files about clients' certificates.
     lists: Vec<Listed>,
-    /// Shared with drafts: who changes them beside one gets others.
+    /// Shared with drafts: a change while there is one copies them.
     rows: Arc<Vec<Row>>,
     current: Option<Arc<Current>>,
     /// A bundle that isn't made yet.
     making: Option<Making>,
-    /// What a command asked for and isn't done yet.
+    /// A command that takes long and isn't done yet.
     work: Option<Work>,
-    /// The last number of an id that was made up.
+    /// Number of the last generated id.
     unnamed: u32,
-    /// Whose files are looked at next, and which list.
+    /// The certificate, and the list, whose files are looked at next.
     next_look: usize,
     next_list: usize,
-    /// What was read again since, and is put in place together.
+    /// Ids of certificates that were read again, to be put in place together.
     gathered: Vec<String>,
     gathered_since: Option<Mono>,
-    /// When their times were looked at.
+    /// Time of the last survey of their ends.
     surveyed: Option<i64>,
 }
 
 impl Certs {
-    /// Whether there is a listener for TLS.
     pub fn is_on(&self) -> bool {
         !self.scopes.is_empty()
     }
 
-    /// What workers have.
     pub fn file(&self) -> Option<&File> {
         self.current.as_ref().map(|current| &current.file)
     }
@@ -234,7 +222,6 @@ impl Certs {
         self.current.as_ref().map(|current| current.keyless()).transpose()
     }
 
-    /// The certificates, as they were loaded.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
@@ -243,7 +230,6 @@ impl Certs {
         Arc::make_mut(&mut self.rows)
     }
 
-    /// The name of a scope as lists have it.
     pub fn scope_name(&self, number: u32) -> &str {
         match self.scopes.get(number as usize) {
             Some(scope) if number != GLOBAL => &scope.name,
@@ -251,14 +237,13 @@ impl Certs {
         }
     }
 
-    /// The number of a listener's scope.
     pub fn scope_named(&self, name: &str) -> Option<u32> {
         let at = self.scopes.iter().skip(1).position(|scope| scope.name == name)?;
         Some(at as u32 + 1)
     }
 
-    /// What is wrong with a certificate at that time, but for its own end: also with the files that clients' certificates are
-    /// judged by where it is shown.
+    /// The fault of a certificate at that time, except for its own end: also of the files that clients' certificates
+    /// are judged by.
     pub fn trouble(&self, row: &Row, now: i64) -> Option<String> {
         let scopes = self.scopes.iter().enumerate();
         let around = scopes
@@ -270,17 +255,15 @@ impl Certs {
         row.trouble(now).or_else(|| said.find_map(of_lists))
     }
 
-    /// Whether something waits for a commit.
     pub fn has_staged(&self) -> bool {
         self.rows.iter().any(|row| row.standing != Standing::Active)
     }
 
-    /// Whether an id is free. One that is about to go may be taken.
+    /// True if an id is free. That of a discarded certificate may be taken.
     pub fn is_free(&self, id: &str) -> bool {
         self.rows.iter().all(|row| row.entry.id != id || row.standing == Standing::Discarded)
     }
 
-    /// An id for a certificate that was given none.
     pub fn new_id(&mut self) -> String {
         loop {
             let id = format!("cert{}", self.unnamed);
@@ -291,7 +274,6 @@ impl Certs {
         }
     }
 
-    /// A number for the certificates of the next commit.
     pub fn next_batch(&self) -> u32 {
         self.rows
             .iter()
@@ -361,7 +343,6 @@ impl Certs {
         found
     }
 
-    /// Forgets what is staged.
     pub fn roll_back(&mut self) {
         self.rows_mut().retain(|row| row.place.is_some());
         self.rows_mut().iter_mut().for_each(|row| row.standing = Standing::Active);
@@ -519,12 +500,11 @@ impl Current {
     }
 }
 
-/// Whether lists can show it: they separate by tabs and lines.
+/// True if lists can show the text: they separate by tabs and lines.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// What the leaf says of itself, its names too.
 fn facts_in(bundle: &Bundle, place: u32) -> Option<tls::facts::Facts> {
     tls::facts::read(bundle.keyed(place)?.chain.first()?).ok()
 }

@@ -15,7 +15,7 @@ use crate::jail::Jail;
 use crate::listen::resolve;
 use crate::report::{Severity, print};
 
-/// Where -T goes without one: a port of the kernel's choice on this machine only.
+/// Default of -T: a port of the kernel's choice on this machine only.
 pub const DEFAULT_CLI: &str = "localhost:0";
 
 /// Connections that wait to be taken.
@@ -57,17 +57,17 @@ pub fn identity(kind: &str, socket: &OwnedFd) -> String {
     format!("{kind} {} {}", word(sock::peer_name(socket)), word(sock::local_name(socket)))
 }
 
-/// The pause before another try, after a connection that was made; by so much it grows with each that wasn't.
+/// The pause before the next attempt, after a connection that succeeded; it grows by this much with each failure.
 const STEP: Duration = Duration::from_secs(1);
-/// From here on it grows no more.
+/// Limit of the pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// The outgoing connection.
 #[derive(Debug)]
 enum State {
-    /// To be tried at this time.
-    Waiting { until: Mono },
-    /// On its way.
+    /// The next attempt is at this time.
+    Waiting {
+        until: Mono,
+    },
     Connecting(OwnedFd),
     /// A session has it.
     Connected,
@@ -102,7 +102,6 @@ impl Masters {
         }))
     }
 
-    /// Where it connects to.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -113,7 +112,6 @@ impl Masters {
         (!addresses.is_empty()).then_some(Masters { addresses, next: 0, pause: STEP, state })
     }
 
-    /// What to wait for.
     pub fn descriptor(&self) -> Option<(std::os::fd::BorrowedFd<'_>, Interest)> {
         match &self.state {
             State::Connecting(socket) => Some((socket.as_fd(), Interest::Write)),
@@ -121,7 +119,6 @@ impl Masters {
         }
     }
 
-    /// When to call `poll` even without an event.
     pub fn due(&self) -> Option<Mono> {
         match self.state {
             State::Waiting { until } => Some(until),
@@ -162,7 +159,6 @@ impl Masters {
         }
     }
 
-    /// The connection has ended.
     pub fn closed(&mut self, now: Mono) {
         self.state = State::Waiting { until: now + self.pause };
     }

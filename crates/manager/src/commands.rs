@@ -19,11 +19,10 @@ use crate::vcls::{CheckedVcl, State as VclState};
 use crate::workdir;
 use crate::worker::State;
 
-/// Before authentication only these are known.
+/// Commands allowed before authentication.
 const OPEN: [&str; 4] = ["auth", "help", "ping", "quit"];
 
 impl Manager {
-    /// Runs a command that isn't `auth` (sessions do that themselves).
     pub(crate) fn execute(&mut self, request: &Request, authenticated: bool) -> Reply {
         match request.command(authenticated) {
             Ok(command) if !authenticated && !OPEN.contains(&command.name) => Reply::unknown(),
@@ -133,7 +132,6 @@ impl Manager {
         json_reply(&request.words, self.clock.real().0, members)
     }
 
-    /// Passes a command on to the worker.
     fn forward(&mut self, request: &Request) -> Reply {
         if self.worker.pid().is_none() {
             let text = "Unknown request in manager process (child not running).\nType 'help' for more info.";
@@ -389,7 +387,7 @@ impl Manager {
         }
     }
 
-    /// Whether the log may leave this process for syslog.
+    /// True if CLI traffic may go to syslog.
     pub(crate) fn logs_cli(&self) -> bool {
         self.params.syslog_cli_traffic && !self.debug(DebugBit::VtcMode)
     }

@@ -14,18 +14,16 @@ use crate::fatal::errno_text;
 use crate::jail::Jail;
 use crate::report::{Severity, print};
 
-/// How long until one that died is followed by the next, at first.
+/// First pause between a death and the next process.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest line that is heard.
 const LINE: usize = 2000;
 /// Lines of one process that are remembered.
 const LINES: usize = 20;
 
-/// One that runs.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    /// It ends when this closes, if it is told so.
+    /// Descriptor whose closing ends the process, if it is started so.
     _life: Option<OwnedFd>,
     said: OwnedFd,
     line: Vec<u8>,
@@ -39,12 +37,12 @@ impl Process {
     }
 }
 
-/// It, or when the next one begins.
+/// A process beside the manager, which is started again when it ends.
 #[derive(Debug)]
 pub(crate) struct Companion {
-    /// What the manager's lines call it.
+    /// Name in the manager's messages.
     name: &'static str,
-    /// At most so long until the next one begins. One that has lived that long is followed as if it were the first that died.
+    /// Limit of the pause. A process that has lived that long is followed as if it were the first that died.
     longest_pause: Duration,
     pause: Duration,
     process: Option<Process>,
@@ -55,7 +53,6 @@ pub(crate) struct Companion {
 }
 
 impl Companion {
-    /// None runs yet.
     pub fn new(name: &'static str, longest_pause: Duration) -> Self {
         Companion {
             name,
@@ -68,28 +65,25 @@ impl Companion {
         }
     }
 
-    /// What to wait for.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.process.as_ref().map(|process| process.said.as_fd())
     }
 
-    /// When the next one begins.
     pub fn due(&self) -> Option<Mono> {
         self.restart
     }
 
-    /// Whether one runs.
     pub fn is_running(&self) -> bool {
         self.process.is_some()
     }
 
-    /// Whether one may begin now: none runs. It isn't due any more.
+    /// True if a process may begin now. It isn't due any more then.
     pub fn takes_turn(&mut self) -> bool {
         self.restart = None;
         self.process.is_none()
     }
 
-    /// It has begun, or couldn't.
+    /// Notes the process that has begun, or that it couldn't.
     pub fn begin_with(&mut self, process: io::Result<Process>, now: Mono) {
         match process {
             Ok(process) => self.process = Some(process),
@@ -100,7 +94,7 @@ impl Companion {
         }
     }
 
-    /// Makes the next one due; how long until then.
+    /// Makes the next process due; returns the pause.
     fn begin_later(&mut self, now: Mono) -> Duration {
         let pause = self.pause;
         self.restart = Some(now + pause);
@@ -108,20 +102,18 @@ impl Companion {
         pause
     }
 
-    /// Ends it for good.
     pub fn end(&mut self, jail: &Jail) {
         self.restart = None;
         self.kill(jail);
     }
 
-    /// How it ended.
     fn kill(&mut self, jail: &Jail) -> Option<Exit> {
         let process = self.process.take()?;
         let _ = jail.privileged(|| process.child.kill(SIGKILL));
         process.child.wait().ok()
     }
 
-    /// Takes what it says, and notices its end. One that ends with the status `hopeless` isn't followed by another.
+    /// Handles the process's output and its end. One that ends with the status `hopeless` isn't followed by another.
     pub fn tend(&mut self, jail: &Jail, now: Mono, hopeless: Option<i32>) {
         let Some(process) = &mut self.process else { return };
         let mut buf = [0; 4096];
@@ -149,7 +141,7 @@ impl Companion {
         }
     }
 
-    /// Whether the process that has ended failed as the one before did. Remembers what it said.
+    /// True if the process that has ended failed as the one before did. Remembers its lines.
     fn is_known(&mut self, has_failed: bool) -> bool {
         let said = std::mem::take(&mut self.said);
         let is_known = has_failed && said == self.said_before;

@@ -37,7 +37,7 @@ use crate::vcls::{Quota, Vcls};
 use crate::workdir;
 use crate::worker::Worker;
 
-/// Until the first look for VCLs that may go cold.
+/// Time until the first look for VCLs that may go cold.
 const FIRST_COOLING: Duration = Duration::from_secs(3);
 
 /// Between updates of the uptime.
@@ -47,34 +47,31 @@ const UPTIME_STEP: Duration = Duration::from_secs(1);
 const MAX_SESSIONS: usize = 256;
 /// Sessions take at most one in this many of the manager's descriptors: sockets, stores and a new worker need the others.
 const SESSION_SHARE: u64 = 4;
-/// Without accepting after a failure to.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// The longest wait for events.
 const LONGEST_SLEEP: f64 = 3600.0;
 
-/// Everything the manager has.
 #[derive(Debug)]
 pub struct Manager {
     pub(crate) clock: Clock,
     pub(crate) exe: Executable,
     pub(crate) jail: Rc<Jail>,
     pub(crate) params: Params,
-    /// What was said of parameters already.
+    /// Notes about parameters that were logged already.
     pub(crate) printed_param_notes: HashSet<String>,
     pub(crate) stores: Stores,
     pub(crate) store_files: Vec<StoreFile>,
     /// The journal's file, where a store is kept.
     pub(crate) journal_file: Option<File>,
-    /// What a worker locks as long as it writes to one of the files.
+    /// File that a worker locks as long as it writes to one of the stores.
     pub(crate) write_lock: Option<File>,
-    /// What is in the memory of stores outlives workers ...
+    /// Memory of stores, which outlives workers as long as `succession` allows.
     pub(crate) arenas: Arenas,
-    /// ... as long as this says so.
     pub(crate) succession: Succession,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) certs: Certs,
     pub(crate) ticket_keys: TicketKeys,
-    /// The way on which the worker gets others of them.
+    /// Socket on which the worker gets new secrets.
     pub(crate) secrets: Option<OwnedFd>,
     pub(crate) signers: crate::signer::Signers,
     pub(crate) workdir: PathBuf,
@@ -89,7 +86,6 @@ pub struct Manager {
     pub(crate) memory: Option<Memory>,
     /// The last worker's panic, until it's cleared.
     pub(crate) panic: Option<String>,
-    /// How earlier workers ended.
     pub(crate) deaths: Deaths,
     pub(crate) exit_status: i32,
     pub(crate) secret: Option<PathBuf>,
@@ -101,11 +97,8 @@ pub struct Manager {
     pub(crate) most_sessions: usize,
     pub(crate) timers: Timers,
     pub(crate) restarts: u32,
-    /// What the present worker is to clients of QUIC, if there is a listener for it.
     pub(crate) quic: Option<cli::handoff::Quic>,
-    /// What tokens of waiting rooms are signed by, whichever worker made them.
     pub(crate) class_key: [u8; 32],
-    /// The fleet that workers belong to.
     pub(crate) fleet: Option<cli::handoff::FleetStart>,
     /// The second tier that workers are members of.
     pub(crate) peers: Option<cli::handoff::FleetStart>,
@@ -113,17 +106,14 @@ pub struct Manager {
     /// On the way out: nothing is made ready for another worker.
     pub(crate) ending: bool,
     pub(crate) upgrade: crate::upgrade::Upgrade,
-    /// Certificates that are got by ACME, if there are to be any.
     pub(crate) acme: Option<Acme>,
-    /// What shows this server on a page, if that was asked for.
+    /// The process of `--watch`, if there is one.
     pub(crate) watcher: crate::watch::Watcher,
-    /// What takes part in the fleet's roll-outs, if this node does.
+    /// The agent for the fleet's roll-outs, if this node takes part.
     pub(crate) agent: crate::companion::Companion,
-    /// What the agent is in the midst of.
     pub(crate) trial: crate::rollout::Trial,
 }
 
-/// When things are due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timers {
     pub(crate) started: Mono,
@@ -131,27 +121,23 @@ pub struct Timers {
     pub(crate) ping: Option<Mono>,
     pub(crate) cooling: Mono,
     pub(crate) restart: Option<Mono>,
-    /// When to look at the files of certificates.
+    /// Next look at the files of certificates.
     pub(crate) certificates: Mono,
-    /// When to look whether a worker that begins to end runs no more.
     pub(crate) dying: Option<Mono>,
-    /// Until when that is done.
     pub(crate) dying_until: Mono,
     pub(crate) worker_started: Mono,
-    /// Until when no CLI connection is taken.
+    /// End of the pause in accepting CLI connections.
     pub(crate) cli_pause: Mono,
-    /// Until when the first worker waits for what its group runs.
+    /// End of the first worker's wait for the group's program.
     pub(crate) rollout: Option<Mono>,
 }
 
-/// How many CLI sessions there may be.
 pub(crate) fn most_sessions() -> usize {
     let share = sys::limits::open_files_limit().map_or(u64::MAX, |limit| limit / SESSION_SHARE);
     MAX_SESSIONS.min(usize::try_from(share).unwrap_or(MAX_SESSIONS))
 }
 
 impl Timers {
-    /// All set from `now`.
     pub fn new(now: Mono) -> Timers {
         Timers {
             started: now,
@@ -169,7 +155,6 @@ impl Timers {
     }
 }
 
-/// What happened, by descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Signal,
@@ -196,7 +181,7 @@ impl Manager {
         self.params.debug.has(bit)
     }
 
-    /// What hangs on parameters, after one was set.
+    /// Applies parameters that the manager itself uses, after one was set.
     pub(crate) fn params_changed(&mut self) {
         self.worker.reply_timeout = self.params.cli_timeout;
         self.worker.grace = self.params.shutdown_grace;
@@ -207,7 +192,6 @@ impl Manager {
         Quota { most: self.params.max_vcl, handling: self.params.max_vcl_handling }
     }
 
-    /// Has a VCL checked.
     pub(crate) fn check_vcl(&self, source: Source, listing: bool) -> Outcome {
         let mut features = Vec::new();
         for (on, word) in [
@@ -243,7 +227,7 @@ impl Manager {
         self.finish()
     }
 
-    /// Waits for what happens next and does what it wants; whether to stop.
+    /// Waits for the next event and handles it; true to stop.
     pub(crate) fn turn(&mut self, signals: &mut Signals) -> bool {
         let events = self.wait(signals);
         let mut stop = false;
@@ -270,7 +254,6 @@ impl Manager {
         stop
     }
 
-    /// Stops all: the exit status.
     pub(crate) fn finish(&mut self) -> i32 {
         self.end_rollout();
         self.end_acme();
@@ -420,7 +403,6 @@ impl Manager {
         }
     }
 
-    /// Whether to stop.
     fn on_signal(&mut self, signals: &mut Signals) -> bool {
         let mut stop = false;
         while let Ok(Some(number)) = signals.take() {

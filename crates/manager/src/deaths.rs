@@ -6,24 +6,18 @@ use std::collections::VecDeque;
 use base::Real;
 use tables::json::quote;
 
-/// So many are remembered.
 const KEPT: usize = 20;
-/// How many ends the last hour may have counted.
+/// Most deaths counted for the last hour.
 const COUNTED: usize = 100_000;
 const HOUR: f64 = 3600.0;
 
-/// The end of a worker.
 #[derive(Clone, Debug)]
 pub struct Death {
-    /// When.
     pub at: Real,
-    /// After how many seconds.
+    /// Seconds that it lived.
     pub lived: f64,
-    /// Its process.
     pub pid: i32,
-    /// How, in words.
     pub how: String,
-    /// It was stopped on request.
     pub was_asked: bool,
     /// The stores were emptied after it: workers had died again and again.
     pub emptied: bool,
@@ -34,12 +28,11 @@ pub struct Death {
 pub struct Deaths {
     last: VecDeque<Death>,
     total: u64,
-    /// When each of the last hour's ends was that nobody asked for.
+    /// Times of the last hour's deaths that nobody asked for.
     recent: VecDeque<Real>,
 }
 
 impl Deaths {
-    /// One more.
     pub fn note(&mut self, death: Death) {
         if !death.was_asked {
             self.total += 1;
@@ -56,7 +49,7 @@ impl Deaths {
         (self.last.iter(), self.total, self.recent.iter().copied())
     }
 
-    /// Of what [`Deaths::parts`] gave.
+    /// Continues from the parts that [`Deaths::parts`] gave.
     pub fn from_parts(last: impl Iterator<Item = Death>, total: u64, recent: impl Iterator<Item = Real>) -> Deaths {
         Deaths { last: last.take(KEPT).collect(), total, recent: recent.take(COUNTED).collect() }
     }
@@ -65,7 +58,6 @@ impl Deaths {
         self.recent.iter().filter(|at| now.since(**at) < HOUR).count()
     }
 
-    /// For people.
     pub fn text(&self, now: Real) -> String {
         let mut out = format!(
             "The worker died {} in the last hour, {} since the manager began.\n",
@@ -84,7 +76,6 @@ impl Deaths {
         out
     }
 
-    /// The members of a JSON answer.
     pub fn json(&self, now: Real) -> String {
         let mut out = format!(
             ",\n  {{\n    \"last_hour\": {},\n    \"total\": {},\n    \"ends\": [",

@@ -4,7 +4,6 @@
 use tables::Tag;
 use tables::cli_cmds::COMMANDS;
 
-/// -x vsl
 pub fn log_records() -> String {
     let mut out = String::from("\n.. The log records, as varnishd -x vsl writes them\n\n");
     for tag in Tag::ALL {
@@ -15,7 +14,6 @@ pub fn log_records() -> String {
     out
 }
 
-/// -x cli
 pub fn commands() -> String {
     let mut out = String::new();
     for command in COMMANDS.iter().filter(|command| !command.debug) {

@@ -21,14 +21,12 @@ use crate::worker::{LingeringProcess, State};
 const PATIENCE: Duration = Duration::from_millis(3);
 /// Between looks at one that still runs.
 const STEP: Duration = Duration::from_millis(1);
-/// After this long its end is waited for as if nobody had told of it early.
+/// Longest time of frequent looks; after that the end is waited for as usual.
 const LONGEST_LOOK: Duration = Duration::from_secs(5);
-/// So many may be dying at a time.
 const MOST: usize = 4;
-/// How long their burial is waited for when there is no later.
+/// Longest wait for their end when the manager itself ends.
 pub const LONGEST_DYING: Duration = Duration::from_secs(10);
 
-/// One of them.
 #[derive(Debug)]
 pub struct DyingWorker {
     process: LingeringProcess,
@@ -36,12 +34,11 @@ pub struct DyingWorker {
 }
 
 impl Manager {
-    /// What to wait for.
     pub(crate) fn dying_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.dying.iter().map(|dying| dying.process.descriptor())
     }
 
-    /// The worker begins to end.
+    /// Looks often from now on, as the worker begins to end.
     pub(crate) fn expect_death(&mut self) {
         let now = self.now();
         self.timers.dying = Some(now + PATIENCE);
@@ -62,7 +59,7 @@ impl Manager {
         }
     }
 
-    /// What it still writes to disks the next one waits for.
+    /// True if no dying worker still writes to disks that the next one waits for.
     fn may_succeed_dying(&self) -> bool {
         self.worker.state == State::Running && self.params.auto_restart && self.dying.len() < MOST
     }

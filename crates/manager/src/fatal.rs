@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Why the program can't start.
+/// Reasons why the program can't start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fatal {
     /// A mistake in the arguments: `Error: <text>` and a hint at the usage; exit status 2.
@@ -14,13 +14,11 @@ pub enum Fatal {
     Plain(i32, String),
 }
 
-/// Shorthand for `Err(Fatal::Argument(..))`.
 pub fn argument<T>(text: impl Into<String>) -> Result<T, Fatal> {
     Err(Fatal::Argument(text.into()))
 }
 
 impl Fatal {
-    /// Exit status.
     pub fn status(&self) -> i32 {
         match self {
             Fatal::Argument(_) | Fatal::Option(_) => 2,

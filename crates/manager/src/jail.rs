@@ -17,13 +17,10 @@ use crate::report;
 /// The kinds of child that get credentials of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The VCL checker.
     Checker,
-    /// The worker.
     Worker,
 }
 
-/// The jail in force.
 #[derive(Debug)]
 pub enum Jail {
     /// Everything runs as who started it.
@@ -32,7 +29,6 @@ pub enum Jail {
     Unix(Unix),
 }
 
-/// The unix jail's accounts.
 #[derive(Debug)]
 pub struct Unix {
     manager: Account,
@@ -164,7 +160,7 @@ impl Jail {
         done
     }
 
-    /// What a child changes to before exec; None: it stays who we are.
+    /// Credentials that a child changes to before exec; `None`: it keeps ours.
     pub fn credentials(&self, role: Role) -> Option<Credentials> {
         let Jail::Unix(unix) = self else { return None };
         let (account, groups) = match role {
@@ -190,7 +186,6 @@ impl Jail {
         }
     }
 
-    /// Owner of what the worker writes.
     pub fn worker_ids(&self) -> Option<(u32, u32)> {
         match self {
             Jail::None => None,

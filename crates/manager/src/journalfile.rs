@@ -13,16 +13,15 @@ use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::stores::Stores;
 
-/// How long a process that ends may keep it locked.
+/// Longest wait for the lock of a process that ends.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 const LOCK_LOOK: Duration = Duration::from_millis(50);
 
-/// Opens the journal of the stores that are kept, if there are such.
 pub fn open(stores: &Stores, jail: &Jail) -> Result<Option<File>, Fatal> {
     jail.privileged(|| path_of(stores)?.map(|path| open_at(&path)).transpose())
 }
 
-/// The worker shall find nothing: so no store is known, and all begin empty.
+/// Empties the journal, so that no store is known and all begin empty.
 pub fn empty(journal: &File) -> std::io::Result<()> {
     journal.set_len(0)
 }
@@ -89,7 +88,6 @@ fn locked(file: &File) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// The path of these stores' journal.
     fn check(specs: &[&str], path: Result<Option<&str>, &str>) {
         let mut stores = Stores::default();
         specs.iter().for_each(|spec| stores.add(spec).unwrap());
@@ -116,7 +114,6 @@ mod tests {
         check(&[&kept(Path::new("/dev/null"), "")], Err("\"/dev/null\" can't have a journal beside it"));
     }
 
-    /// A directory that goes when this does.
     struct Place(PathBuf);
 
     impl Place {

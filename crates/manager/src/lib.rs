@@ -83,7 +83,6 @@ fn run(program: &str, request: Request) -> Result<i32, Fatal> {
     }
 }
 
-/// -x
 fn print(kind: &str) -> Result<i32, Fatal> {
     let text = match kind {
         "parameter" => params::rst(),

@@ -24,7 +24,6 @@ use crate::worker::State;
 
 /// A worker that lived shorter than this makes the next one wait.
 const SHORT_LIFE: Duration = Duration::from_secs(2);
-/// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Exit status bits: a worker ended with a status, by a signal, with a core.
@@ -36,17 +35,16 @@ const DUMPED: i32 = 0x80;
 #[derive(Debug)]
 pub struct Departure {
     pub pid: i32,
-    /// Its last words.
+    /// The panic message as the worker wrote it.
     pub panic: Vec<u8>,
     pub end: End,
     pub legacy: Legacy,
     pub at: Real,
-    /// Seconds.
+    /// Seconds that it lived.
     pub lived: f64,
 }
 
 impl Departure {
-    /// Its last words as they are shown.
     pub fn panic_text(&self) -> Option<String> {
         panic_text(self.at, &self.panic)
     }
@@ -204,7 +202,6 @@ impl Manager {
         self.timers.ping = (!interval.is_zero()).then(|| self.now() + interval);
     }
 
-    /// Asks the worker whether it lives.
     pub(crate) fn ping_worker(&mut self) {
         self.timers.ping = None;
         if self.worker.state != State::Running {
@@ -221,7 +218,6 @@ impl Manager {
         self.schedule_ping();
     }
 
-    /// Stops the worker in good order, if there is one.
     pub(crate) fn stop_worker(&mut self) {
         self.end_worker(End::Asked);
     }
@@ -257,7 +253,7 @@ impl Manager {
         self.be_without_worker();
     }
 
-    /// What is to be known of a worker of which nothing runs any more, while its memory is there.
+    /// Facts about a worker that runs no more, taken while its memory is there.
     pub(crate) fn depart(&mut self, pid: i32, end: End) -> Departure {
         let now = self.now();
         Departure {
@@ -313,7 +309,7 @@ impl Manager {
         }
     }
 
-    /// Without memory that outlives it a worker serves all the same.
+    /// Completes the arenas, if that is possible: a worker serves without memory that outlives it, too.
     fn complete_arenas(&mut self) {
         if let Err(e) = self.arenas.complete(&self.stores) {
             let text = format!("No memory for stores that outlives the child: {}", errno_text(&e));
@@ -321,7 +317,7 @@ impl Manager {
         }
     }
 
-    /// Nobody shall wait for a worker that isn't going to come.
+    /// Reopens the listeners, so that no client waits for a worker that isn't going to come.
     fn reopen_listeners(&mut self) {
         // With another worker beside it the sockets are that one's.
         if self.ending || self.upgrade.is_taking_over {
@@ -417,7 +413,7 @@ pub(crate) fn print_panic(pid: i32, text: &str) {
     print(Severity::Error, &format!("Child ({pid}) {text}"));
 }
 
-/// Why a worker ended, in one line, as far as that is known.
+/// The cause of a worker's end in one line, as far as it is known.
 fn cause_of(exit: Exit, panic: &[u8]) -> Option<String> {
     let panic = printable(panic);
     let mut lines = panic.lines();

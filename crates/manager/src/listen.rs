@@ -26,14 +26,11 @@ pub struct Permissions {
     mode: Option<u32>,
 }
 
-/// One -a argument, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenArg {
     /// `name=`, or a0, a1, ...
     pub name: String,
-    /// Address as given.
     pub endpoint: String,
-    /// What comes before HTTP.
     pub transport: Transport,
     permissions: Permissions,
 }
@@ -41,13 +38,10 @@ pub struct ListenArg {
 /// A bound address with its sockets.
 #[derive(Debug)]
 pub struct Listener {
-    /// Name of the -a argument.
     pub name: String,
-    /// What comes before HTTP.
     pub transport: Transport,
-    /// What it's bound to.
     pub address: Name,
-    /// As messages call it: the argument, or the address with the port that was found for port 0.
+    /// Name in messages: the argument, or the address with the port that was found for port 0.
     pub endpoint: String,
     /// The sockets (more than one for TCP). They listen from the start of the first worker on.
     pub sockets: Vec<OwnedFd>,
@@ -55,7 +49,6 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Whether its address is a unix socket's.
     pub fn is_uds(&self) -> bool {
         matches!(self.address, Name::Unix(_))
     }
@@ -134,7 +127,6 @@ pub fn parse(spec: &str, unnamed: &mut u32) -> Result<ListenArg, Fatal> {
     Ok(ListenArg { name, endpoint, transport, permissions })
 }
 
-/// A word of -a.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     Http,
@@ -162,12 +154,11 @@ fn add_protocol(protocols: &mut Vec<Protocol>, word: &str) -> Result<(), Fatal> 
 }
 
 impl Permissions {
-    /// User, group and mode.
     pub fn numbers(self) -> [Option<u32>; 3] {
         [self.user, self.group, self.mode]
     }
 
-    /// Of these.
+    /// The reverse of [`Self::numbers`].
     pub fn from_numbers([user, group, mode]: [Option<u32>; 3]) -> Permissions {
         Permissions { user, group, mode }
     }

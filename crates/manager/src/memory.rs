@@ -15,24 +15,21 @@ use crate::workdir;
 
 /// Bytes of the Params segment; no tool reads it.
 const PARAMS_BYTES: usize = 672;
-/// Bytes of the Panic segment.
 const PANIC_BYTES: usize = 64 << 10;
 
 /// The present worker's directory.
 pub const WORKER_DIR: &str = Home::Worker.dir_name();
 
-/// The set, as long as the manager lives.
 #[derive(Debug)]
 pub struct Memory {
     set: SegmentSet,
     /// Kept so that they stay published.
     arguments: Vec<Segment>,
-    /// MGT
     pub counters: CounterSet<Mgt>,
     child: Option<ChildMemory>,
 }
 
-/// What exists while a worker does. The order matters: fields drop in it, and the index says Panic went first.
+/// Segments that exist while a worker does. The order matters: fields drop in it, and the index says Panic went first.
 #[derive(Debug)]
 struct ChildMemory {
     panic: LastWords,
@@ -40,7 +37,7 @@ struct ChildMemory {
     params: Option<Segment>,
 }
 
-/// Where a worker leaves its last words.
+/// Segment for a worker's panic message.
 #[derive(Debug)]
 enum LastWords {
     /// A segment of this set.
@@ -64,7 +61,7 @@ impl Memory {
         Memory::create_beside(jail, identity)
     }
 
-    /// As [`Memory::create`], with what the worker has left where it is.
+    /// The same as [`Memory::create`], without touching a running worker's segments.
     pub fn create_beside(jail: &Jail, identity: &str) -> io::Result<Memory> {
         let workdir = Path::new(workdir::HERE);
         let set = jail
@@ -95,7 +92,6 @@ impl Memory {
         Ok(file)
     }
 
-    /// What a worker left as its last words; empty when it left none.
     pub fn panic_text(&self) -> Vec<u8> {
         let read = |child: &ChildMemory| match &child.panic {
             LastWords::Published(segment) => segment.read_text(),
@@ -104,7 +100,6 @@ impl Memory {
         self.child.as_ref().map(read).unwrap_or_default()
     }
 
-    /// The file of the worker's last words.
     pub fn panic_file(&self) -> io::Result<OwnedFd> {
         match self.child.as_ref().map(|child| &child.panic) {
             Some(LastWords::Published(segment)) => segment.open_file(),
@@ -113,12 +108,12 @@ impl Memory {
         }
     }
 
-    /// MGT's values, and sets them: they go on from one program to the next.
+    /// The values of the MGT counters, for the next program.
     pub fn values(&self) -> Vec<(String, u64)> {
         self.each_counter().map(|(name, counter)| (name.to_owned(), counter.get())).collect()
     }
 
-    /// Sets them, as far as they are known.
+    /// Sets the MGT counters that are known.
     pub fn set_values(&self, values: &[(String, u64)]) {
         for (name, counter) in self.each_counter() {
             if let Some((_, value)) = values.iter().find(|(known, _)| known == name) {

@@ -3,7 +3,6 @@
 
 use crate::fatal::{Fatal, argument};
 
-/// The parts of such an argument.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NamedArg {
     /// Before the `=`, if given.

@@ -24,25 +24,22 @@ pub const PROGRAM: &str = "lacquer-names";
 
 /// CPU time for one report.
 const CPU_SECONDS: u64 = 10;
-/// Address space.
+/// Bytes of address space.
 const MEMORY_BYTES: u64 = 4 << 30;
 /// Time on the clock.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long somebody waits who asks for a report that has no names yet.
+/// Longest wait of a request for a report that has no names yet.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// So many reports wait; more are printed as they are.
+/// Most reports that wait; further ones are printed without names.
 const MOST: usize = 8;
-/// The longest report, with and without names.
 const LONGEST: u64 = 4 << 20;
 
-/// A report without names, and the worker whose it is.
 #[derive(Debug)]
 struct Unnamed {
     pid: i32,
     text: String,
 }
 
-/// The process at work.
 #[derive(Debug)]
 struct Running {
     of: Unnamed,
@@ -52,7 +49,6 @@ struct Running {
     until: Mono,
 }
 
-/// Reports that are to have names.
 #[derive(Debug, Default)]
 pub struct Naming {
     waiting: VecDeque<Unnamed>,
@@ -60,12 +56,11 @@ pub struct Naming {
 }
 
 impl Naming {
-    /// What to wait for.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.running.as_ref().map(|running| running.output.as_fd())
     }
 
-    /// When the process is to be ended that takes too long.
+    /// Time at which a process that takes too long is killed.
     pub fn due(&self) -> Option<Mono> {
         self.running.as_ref().map(|running| running.until)
     }
@@ -85,7 +80,6 @@ impl Manager {
         }
     }
 
-    /// Begins with the next report, unless a worker is to start first.
     pub(crate) fn begin_naming(&mut self) {
         if self.naming.running.is_none() && !self.is_restart_due() {
             self.name_next();
@@ -187,7 +181,7 @@ impl Manager {
     }
 }
 
-/// What ends a report that is whole.
+/// Marks the end of a complete report.
 const END: &str = "\n\0";
 
 /// Reads a report on stdin and writes it with names: the process; the value is the exit status.
@@ -241,7 +235,7 @@ fn named(text: &str, mut resolve: impl FnMut(usize, &mut String) -> bool) -> Str
     out
 }
 
-/// `  0x55d5 (lacquer+0x1c0)`
+/// The offset in a line such as `  0x55d5 (lacquer+0x1c0)`.
 fn offset_in(line: &str) -> Option<usize> {
     let (address, offset) = line.split_once(PROGRAM_OFFSET)?;
     let is_address = address.strip_prefix("  0x").is_some_and(|digits| digits.bytes().all(|c| c.is_ascii_hexdigit()));

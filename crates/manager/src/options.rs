@@ -10,13 +10,12 @@ pub const OPTSTRING: &str = "?a:A:b:Cdf:Fh:i:I:j:l:M:n:P:p:r:S:s:T:t:VW:x:";
 /// Options of releases before 5 that 7.1 no longer has.
 const OLD_OPTSTRING: &str = "g:u:w:";
 
-/// How the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// In the background; the caller's process waits for the start's outcome.
+    /// Background; the caller's process waits for the start's outcome.
     #[default]
     Daemon,
-    /// -F
+    /// Foreground (-F).
     Foreground,
     /// -d: foreground, CLI on stdin and stdout, worker not started.
     Debug,
@@ -24,21 +23,18 @@ pub enum Mode {
     PrintVcl,
 }
 
-/// Where the VCL comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VclArg {
-    /// -f FILE
     File(String),
-    /// -f ''
+    /// No VCL (-f '').
     Nothing,
-    /// -b ADDRESS
+    /// A backend's address (-b).
     Backend(String),
 }
 
 /// A setting of a parameter (-p, and -l and -t which are short for one) or its protection (-r), in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParamArg {
-    /// Name and value.
     Set(String, String),
     /// -p without `=`: an error, but only when its turn comes.
     Malformed(String),
@@ -49,69 +45,44 @@ pub enum ParamArg {
 /// Arguments that are worked through in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderedArg {
-    /// -a
     Listen(String),
-    /// -A
     Tls(String),
-    /// -f or -b
     Vcl(VclArg),
-    /// -I
     CliFile(String),
-    /// -p, -l, -t, -r
     Param(ParamArg),
-    /// -s
     Store(String),
 }
 
-/// What a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Foreground, background, ...
     pub mode: Mode,
-    /// What has to be done in the order given.
+    /// Arguments whose order counts.
     pub ordered: Vec<OrderedArg>,
-    /// -h
     pub hash: Option<String>,
-    /// -i
     pub identity: Option<String>,
-    /// -j
     pub jail: Option<String>,
-    /// -M, each
     pub masters: Vec<String>,
-    /// -n
     pub name: Option<String>,
-    /// -P, each
     pub pid_files: Vec<String>,
-    /// -S
     pub secret: Option<String>,
-    /// -T, each
     pub cli_addresses: Vec<String>,
-    /// -W
     pub waiter: Option<String>,
-    /// --acme, each
     pub acme: Vec<String>,
-    /// --watch
     pub watch: Option<String>,
-    /// --fleet
     pub fleet: Option<String>,
-    /// --peers
     pub peers: Option<String>,
     /// Remarks on options of old releases that have no effect.
     pub notices: Vec<String>,
 }
 
-/// The outcome of reading a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Serve (or -C).
     Serve(Box<Options>),
-    /// -V
     Version,
-    /// -x KIND, or --optstring
+    /// Document KIND of -x, or of --optstring.
     Print(String),
 }
 
-/// One step of getopt.
 enum Item {
     Flag(char),
     Value(char, String),
@@ -168,7 +139,6 @@ impl Getopt<'_> {
 /// The long options; with `--help` and `--optstring`, which stand alone.
 const LONG: [&str; 7] = ["acme", "fleet", "help", "optstring", "peers", "vcl-dialect", "watch"];
 
-/// There is no such long option, or it stands where it can't.
 fn unknown_long(name: &str) -> Fatal {
     Fatal::Argument(match name {
         "help" | "optstring" => format!("--{name} must be the only argument"),
@@ -181,7 +151,7 @@ fn unknown_long(name: &str) -> Fatal {
     })
 }
 
-/// Whether the letter takes a value; None when it's no option.
+/// True if the letter takes a value; `None` if it is no option.
 fn kind_of(letter: char) -> Option<bool> {
     if letter == ':' {
         return None;
@@ -234,15 +204,11 @@ pub fn parse(program: &str, args: &[String]) -> Result<Request, Fatal> {
 
 /// The long options that we have, and what stays for getopt.
 struct LongOptions {
-    /// With `--vcl-dialect=2.1` or `--vcl-dialect 2.1` as the parameter that it is.
+    /// Arguments for getopt; `--vcl-dialect` among them as the parameter that it stands for.
     args: Vec<String>,
-    /// The values of `--acme`.
     acme: Vec<String>,
-    /// That of `--watch`; the last one counts.
     watch: Option<String>,
-    /// That of `--fleet`; the last one counts.
     fleet: Option<String>,
-    /// That of `--peers`; the last one counts.
     peers: Option<String>,
 }
 

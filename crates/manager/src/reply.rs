@@ -7,11 +7,9 @@ pub use tables::json::quote as json;
 pub use cli::reply::{Reply, Status};
 use cli::reply::{json_begin, json_end};
 
-/// What replies here are asked besides what `cli` knows.
+/// Extensions of replies beyond `cli`.
 pub trait ReplyExt {
-    /// Whether the status is 200 or 201.
     fn is_ok(&self) -> bool;
-    /// Appends text.
     fn push_str(&mut self, text: &str);
 }
 

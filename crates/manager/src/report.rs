@@ -5,14 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use sys::syslog;
 
-/// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Something went wrong.
     Error,
-    /// Worth knowing.
     Info,
-    /// For who looks closely.
+    /// Detail for debugging.
     Debug,
     /// Somebody without the secret.
     Security,
@@ -34,7 +31,6 @@ pub fn set_syslog(on: bool) {
     TO_SYSLOG.store(on, Ordering::Relaxed);
 }
 
-/// Writes a line.
 pub fn print(loud: Severity, text: &str) {
     let (word, level) = match loud {
         Severity::Error => ("Error:", syslog::Level::Err),

@@ -25,12 +25,11 @@ use crate::session::Kind;
 /// The program name under which this executable is the agent.
 pub const PROGRAM: &str = "lacquer-rollout";
 
-/// How long at most until one that died is followed by the next.
+/// Longest pause between a death and the next agent.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest state that is kept for it, in bytes.
 const KEPT: usize = 256 << 10;
 
-/// The agent, which there needn't be.
 pub(crate) fn agent() -> Companion {
     Companion::new("rollout", LONGEST_PAUSE)
 }
@@ -42,13 +41,12 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// Whether one is under way here.
+    /// True if a trial is under way here.
     pub fn is_on(&self) -> bool {
         !self.kept.is_empty()
     }
 }
 
-/// Whether the agent may have that done.
 pub(crate) fn is_allowed(request: &Request) -> bool {
     const COMMANDS: [&str; 12] = [
         "ping",
@@ -68,13 +66,12 @@ pub(crate) fn is_allowed(request: &Request) -> bool {
 }
 
 impl Manager {
-    /// What the fleet's setting `wait` says, where this node takes part in roll-outs.
+    /// The fleet's setting `wait`, if this node takes part in roll-outs.
     fn rollout_wait(&self) -> Option<Duration> {
         let settings = Settings::parse(&self.fleet.as_ref()?.spec).ok()?;
         settings.deploys.then_some(settings.wait)
     }
 
-    /// Starts the agent, if there is to be one.
     pub(crate) fn begin_rollout(&mut self) {
         if !self.agent.takes_turn() || self.rollout_wait().is_none() {
             return;
@@ -109,8 +106,8 @@ impl Manager {
         Ok(Process::new(child, said, None, self.now()))
     }
 
-    /// Before the first worker: until the agent has had it started, with what the group runs, or it has taken as long as it may. Whether
-    /// the manager is to stop.
+    /// Waits before the first worker, until the agent has had it started with the group's program, or the time is up.
+    /// True to stop the manager.
     pub(crate) fn await_rollout(&mut self, signals: &mut Signals) -> bool {
         let Some(wait) = self.rollout_wait() else { return false };
         self.begin_rollout();
@@ -132,7 +129,6 @@ impl Manager {
         false
     }
 
-    /// `fleet.kept`
     pub(crate) fn fleet_kept(&mut self, state: Option<&Vec<u8>>) -> Reply {
         match state {
             None => Reply { status: Status::Ok, body: self.trial.kept.clone() },
@@ -144,7 +140,6 @@ impl Manager {
         }
     }
 
-    /// Ends it.
     pub(crate) fn end_rollout(&mut self) {
         self.agent.end(&self.jail);
     }

@@ -38,14 +38,12 @@ use crate::worker::Worker;
 
 /// Descriptors that a worker may have, if we may allow it.
 const OPEN_FILES: u64 = 1 << 20;
-/// The default of -a.
 const DEFAULT_LISTEN: &str = ":80";
 /// Hash methods that varnishd knows.
 const HASHES: [&str; 4] = ["critbit", "classic", "simple", "simple_list"];
 /// Waiters that varnishd knows on Linux.
 const WAITERS: [&str; 2] = ["epoll", "poll"];
 
-/// Runs the program; the value is its exit status.
 pub fn serve(options: &Options) -> Result<i32, Fatal> {
     if let Some(inherited) = crate::upgrade::resume::inherited()? {
         return crate::upgrade::resume::resume(options, inherited);
@@ -70,13 +68,11 @@ pub fn serve(options: &Options) -> Result<i32, Fatal> {
 /// The parameter that until 4.0 said what -a says.
 const OLD_LISTEN: &str = "listen_address";
 
-/// What the ordered arguments leave for later.
 struct DeferredArgs {
     vcls: VecDeque<(String, Vec<u8>)>,
     cli_file: Option<File>,
-    /// Whether -f was given, even empty.
+    /// True if -f was given, even empty.
     f_given: bool,
-    /// What -A says.
     tls: Option<Config>,
 }
 
@@ -241,7 +237,7 @@ fn refuse_frontends_name(arg: &listen::ListenArg, tls: Option<&Config>) -> Resul
     }
 }
 
-/// What listeners for TLS need.
+/// Certificates, keys for tickets and ACME for listeners with TLS.
 fn certificates(
     config: Option<&Config>,
     listeners: &[listen::Listener],
@@ -260,7 +256,6 @@ fn certificates(
     Ok((certs, ticket_keys))
 }
 
-/// What workers are to clients of QUIC, if there is a listener for it.
 fn quic(listeners: &[listen::Listener]) -> Result<Option<Quic>, Fatal> {
     if !listeners.iter().any(|listener| listener.transport.is_quic) {
         return Ok(None);
@@ -304,7 +299,7 @@ fn read_vcl(vcl: &VclArg, params: &Params, jail: &Jail, todo: &mut DeferredArgs)
     Ok(())
 }
 
-/// Who may not read a file of VCL, and where it belongs. Empty where permissions aren't the fault.
+/// The user who may not read a file of VCL, and where the file belongs. Empty where permissions aren't the fault.
 fn who_reads(file: &str, error: &std::io::Error, jail: &Jail) -> String {
     if error.kind() != std::io::ErrorKind::PermissionDenied {
         return String::new();
@@ -317,8 +312,8 @@ fn who_reads(file: &str, error: &std::io::Error, jail: &Jail) -> String {
     format!("\n\tIt is read as {reader}, who {fault}: put it in /etc/varnish, readable by that user.")
 }
 
-/// What of `-b` becomes the backend's attributes: browsers' addresses (`http://host:port/`) are taken for what they mean. One of
-/// `https://` must have a certificate for that name, as in a browser.
+/// Attributes of the backend that `-b` names. Browsers' addresses (`http://host:port/`) are accepted. The server of an
+/// `https://` one must have a certificate for that name, as in a browser.
 fn backend_at(text: &str) -> Result<String, Fatal> {
     let Some((scheme, rest)) = text.split_once("://") else { return Ok(format!("    .host = \"{text}\";\n")) };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -350,7 +345,6 @@ fn open_cli_file(name: &str, jail: &Jail) -> Result<File, Fatal> {
     jail.privileged(|| File::open(name)).or_else(|e| argument(format!("\tCan't open {name}: {}", errno_text(&e))))
 }
 
-/// Sets a parameter; answers what is to be said of it.
 fn apply_param(param: &ParamArg, params: &mut Params) -> Result<Option<String>, Fatal> {
     let plain = |text: String| Fatal::Plain(2, format!("Error:\n{text}"));
     match param {
@@ -377,7 +371,7 @@ fn check_secret(secret: Option<&str>, jail: &Jail) -> Result<(), Fatal> {
     }
 }
 
-/// -C
+/// Prints the VCLs (-C); returns the exit status.
 fn print_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> i32 {
     let mut status = 0;
     while let Some((name, text)) = vcls.pop_front() {

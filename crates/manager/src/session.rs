@@ -23,21 +23,20 @@ use crate::fatal::{Fatal, argument};
 use crate::reply::{Reply, ReplyExt, Status};
 use crate::report::{self, Severity, print};
 
-/// Commands that answer what is of no use in part.
+/// Commands whose reply isn't cut: a part of it is of no use.
 const WHOLE: [&str; 3] = ["fleet.bundle", "fleet.document", "fleet.kept"];
 
-/// How long a connection may take to show the secret: anybody who reaches -T can open one.
+/// Time in which a connection has to show the secret: anybody who reaches -T can open one.
 const AUTHENTICATION: Duration = Duration::from_secs(10);
 
-/// So much of a roll-out's commands and of what they answer is logged, in bytes.
+/// Bytes of a roll-out's command, and of its reply, that are logged.
 const LOGGED: usize = 200;
 
-/// Where a session comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A -T address.
+    /// A connection to -T.
     Telnet,
-    /// A -M connection.
+    /// The connection of -M.
     Master,
     /// stdin and stdout: its end is the manager's.
     Debug,
@@ -48,22 +47,21 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it has to show the secret.
+    /// True if the session has to show the secret.
     fn is_challenged(self) -> bool {
         matches!(self, Kind::Telnet | Kind::Master)
     }
 }
 
-/// One session.
 #[derive(Debug)]
 pub struct Session {
     kind: Kind,
     identity: String,
     input: OwnedFd,
-    /// Where replies go, if not to `input`.
+    /// Descriptor for replies, unless it is `input`.
     output: Option<OwnedFd>,
     decoder: Decoder,
-    /// Until it's answered.
+    /// The challenge, until it is answered.
     challenge: Option<Challenge>,
     opened: Mono,
     unsent: Vec<u8>,
@@ -74,17 +72,16 @@ pub struct Session {
     ended: bool,
 }
 
-/// Why a command isn't answered yet.
+/// Reasons why a command isn't answered yet.
 #[derive(Debug)]
 enum Awaits {
-    /// It is being carried out beside what else there is to do.
+    /// The command is being carried out beside other work.
     Answer,
-    /// It has its turn when that is done.
+    /// The command waits for another one to end.
     Turn(Request),
 }
 
 impl Session {
-    /// What to wait for.
     pub fn want(&self) -> Option<(BorrowedFd<'_>, Interest)> {
         match (self.unsent.is_empty(), &self.awaits) {
             (true, Some(_)) => None,
@@ -93,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Until when it has to show the secret. The connection of -M is our own: whoever sits there may take time.
+    /// Time until which it has to show the secret. The connection of -M is our own: its user may take time.
     pub fn due(&self) -> Option<Mono> {
         (self.challenge.is_some() && self.kind == Kind::Telnet && !self.ended).then(|| self.opened + AUTHENTICATION)
     }
@@ -118,7 +115,6 @@ impl Session {
         self.ended |= self.closing;
     }
 
-    /// Takes what has come.
     fn fill(&mut self) {
         let mut buf = [0; 65536];
         match sys::fd::read(&self.input, &mut buf) {
@@ -162,7 +158,7 @@ impl Manager {
         self.sessions.push(session);
     }
 
-    /// Whether one more connection may be taken: one that hasn't shown the secret gives up its place.
+    /// True if one more connection may be taken: one that hasn't shown the secret gives up its place.
     pub(crate) fn has_room_for_session(&self, most: usize) -> bool {
         self.sessions.len() < most || self.sessions.iter().any(|session| session.due().is_some())
     }
@@ -178,14 +174,12 @@ impl Manager {
         }
     }
 
-    /// Ends the sessions that haven't shown the secret in time.
     pub(crate) fn expire_sessions(&mut self, now: Mono) {
         for session in &mut self.sessions {
             session.ended |= session.due().is_some_and(|due| due <= now);
         }
     }
 
-    /// Something happened to a session.
     pub(crate) fn on_session(&mut self, at: usize) {
         let Some(session) = self.sessions.get_mut(at) else { return };
         if !session.unsent.is_empty() {
@@ -244,13 +238,13 @@ impl Manager {
         session.send(&reply.encode());
     }
 
-    /// Whether it asks for what always fitted into Varnish's default of `cli_limit`, and has grown by parameters of our own since.
+    /// True for a list that fitted into Varnish's default of `cli_limit`, and has outgrown it by our own parameters.
     fn lists_params(&self, request: &Result<Request, DecodeError>) -> bool {
         request.as_ref().is_ok_and(|request| request.name() == "param.show")
             && self.params.cli_limit >= Params::default().cli_limit
     }
 
-    /// Whether a command is answered later: it takes long, or waits for another session's that does.
+    /// True if a command is answered later: it takes long, or waits for another session's that does.
     fn puts_off(&mut self, at: usize, id: CommandId, request: &Request) -> bool {
         let awaits = match self.certs.is_at_work() {
             true if changes_certificates(id) => Awaits::Turn(request.clone()),
@@ -370,7 +364,7 @@ impl Manager {
     }
 }
 
-/// Whether a command changes nothing, whatever its arguments: what the page of `--watch` shows.
+/// True if a command changes nothing, whatever its arguments: the page of `--watch` may run it.
 fn is_question(request: &Request) -> bool {
     match request.name() {
         "ping" | "status" | "explain" | "vcl.list" | "vcl.show" | "ban.list" | "backend.list" | "fleet.nodes" => true,

@@ -22,26 +22,25 @@ use crate::report::{Severity, print};
 /// The program name under which this executable signs.
 pub const PROGRAM: &str = "lacquer-signer";
 
-/// How long until one that died is followed by the next.
+/// Pause between a death and the next signer.
 const PAUSE: Duration = Duration::from_millis(200);
-/// A question's or answer's number, by which late answers are told.
+/// Bytes of the number of a question and its answer, by which late answers are recognised.
 const NUMBER_BYTES: usize = 4;
 
-/// One that runs.
 #[derive(Debug)]
 pub(crate) struct Signer {
     child: Child,
-    /// The way on which it gets keys.
+    /// Socket on which it gets keys.
     control: OwnedFd,
 }
 
-/// All of them.
+/// The present worker's signer and those of earlier workers.
 #[derive(Debug, Default)]
 pub(crate) struct Signers {
     current: Option<Signer>,
-    /// Those of workers of before, which end with them.
+    /// Signers of earlier workers, which end with them.
     leaving: Vec<Child>,
-    /// When the next one begins.
+    /// Time at which the next one begins.
     restart: Option<Mono>,
 }
 
@@ -66,12 +65,10 @@ impl Signers {
         self.leaving.iter().map(Child::pid)
     }
 
-    /// What to wait for: their ends.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.current.iter().map(|signer| &signer.child).chain(&self.leaving).map(AsFd::as_fd)
     }
 
-    /// When the next one begins.
     pub fn due(&self) -> Option<Mono> {
         self.restart
     }
@@ -94,7 +91,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Starts one with the present keys; the end that the worker asks at.
+    /// Starts a signer with the present keys; returns the worker's end of its socket.
     fn spawn_signer(&mut self) -> io::Result<OwnedFd> {
         let (control, its_control) = sys::fd::socket_pair()?;
         let (theirs, its_questions) = sys::packet::pair()?;
@@ -127,7 +124,7 @@ impl Manager {
         sent.map(|()| true).map_err(|error| format!("the signer can't be given it: {}", errno_text(&error)))
     }
 
-    /// Looks which of them have ended. One that didn't end with its worker is followed by another.
+    /// Looks for signers that have ended. One that didn't end with its worker is followed by another.
     pub(crate) fn tend_signers(&mut self) {
         self.signers.leaving.retain(|child| matches!(child.try_wait(), Ok(None)));
         let Some(signer) = &self.signers.current else { return };
@@ -139,7 +136,6 @@ impl Manager {
         }
     }
 
-    /// Starts the next one.
     pub(crate) fn restart_signer(&mut self) {
         self.signers.restart = None;
         if self.worker.pid().is_none() {

@@ -22,15 +22,16 @@ use crate::jail::Jail;
 use crate::report::{Severity, print};
 use crate::stores::{NO_DIRECTORY, StoreArg, Stores};
 
-/// How long a process that ends may keep a store locked.
+/// Longest wait for the lock of a process that ends.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 const LOCK_LOOK: Duration = Duration::from_millis(50);
 
-/// One byte in so many of the store is memory in front of it, if there are so many ...
+/// Share of the store that is memory in front of it: one byte in this many. [`FRONT_LEAST`] and [`MACHINE_SHARE`] bound
+/// it.
 const FRONT_SHARE: u64 = 8;
-/// ... but not less than this (or the whole store), ...
+/// Least memory in front of a store, unless the whole store is smaller.
 const FRONT_LEAST: u64 = 64 << 20;
-/// ... and one in so many of the machine's memory at most.
+/// Largest part of the machine's memory in front of a store: one byte in this many.
 const MACHINE_SHARE: u64 = 4;
 
 /// Memory for the index, of so many bytes of the store one: enough for objects of 2 KB.
@@ -40,28 +41,24 @@ const INDEX_LEAST: u64 = 4 << 20;
 /// Memory that a worker locks for a store at most, and what else may be locked in it.
 const LOCKED: u64 = 64 << 20;
 
-/// A store's file or device.
 #[derive(Debug)]
 pub struct StoreFile {
-    /// Name of the store.
     pub store: String,
-    /// What is open, and locked.
     pub file: File,
-    /// Size in bytes.
     pub bytes: u64,
     /// Drawn when the store is to begin empty; 0 in one that is kept.
     pub life: u64,
 }
 
 impl StoreFile {
-    /// What is in it is of no use to the next worker, unless it is to be kept.
+    /// Marks the content as useless for the next worker, unless it is to be kept.
     pub fn drop_contents(&mut self) {
         if self.life != 0 {
             self.life = draw();
         }
     }
 
-    /// What its worker is told, with no default left out.
+    /// Options for the worker, with all defaults filled in.
     pub fn options(&self, arg: &StoreArg) -> DiskOptions {
         let mut options = arg.disk.clone();
         let machine = [sys::memory::machine_bytes(), sys::memory::cgroup_limit()].into_iter().flatten().min();
@@ -82,7 +79,6 @@ fn draw() -> u64 {
     RandomState::new().hash_one(Instant::now()).max(1)
 }
 
-/// Opens the files of all stores that have one.
 pub fn open_all(stores: &Stores, jail: &Jail) -> Result<Vec<StoreFile>, Fatal> {
     let opened: Vec<StoreFile> =
         stores.iter().filter_map(|store| Some(open(store, store.path.as_deref()?, jail))).collect::<Result<_, _>>()?;
@@ -93,8 +89,8 @@ pub fn open_all(stores: &Stores, jail: &Jail) -> Result<Vec<StoreFile>, Fatal> {
     Ok(opened)
 }
 
-/// What a worker locks as long as it writes to one of them, if there is one. With io_uring the kernel may write for a worker that
-/// has ended already; it keeps the lock as long.
+/// File that a worker locks as long as it writes to a store. With io_uring the kernel may write for a worker that has
+/// ended already; it keeps the lock as long.
 pub fn write_lock(files: &[StoreFile]) -> Result<Option<File>, Fatal> {
     if files.is_empty() {
         return Ok(None);
@@ -103,7 +99,7 @@ pub fn write_lock(files: &[StoreFile]) -> Result<Option<File>, Fatal> {
     lock.map(Some).or_else(|error| argument(format!("No lock for stores in files: {}", errno_text(&error))))
 }
 
-/// Whether they could be opened, as far as that can be told without touching what may be in use.
+/// Checks that they could be opened, as far as that is possible without touching files in use.
 pub fn check_all(stores: &Stores, jail: &Jail) -> Result<(), Fatal> {
     for path in stores.iter().filter_map(|store| store.path.as_deref()) {
         jail.privileged(|| {
@@ -163,7 +159,7 @@ fn unlocked<T>(open: impl Fn() -> Result<T, OpenError>) -> Result<T, OpenError> 
     }
 }
 
-/// Makes the file; false: something is there already.
+/// Makes the file; false if something is there already.
 fn make(path: &Path) -> Result<bool, Fatal> {
     let shown = path.display();
     match File::options().read(true).write(true).mode(0o600).create_new(true).open(path) {
@@ -209,7 +205,7 @@ fn foreign<T>(path: &Path) -> Result<T, Fatal> {
     ))
 }
 
-/// The worker shall find no store here. One that was truncated might look whole again, now that it has its length.
+/// Erases a store, so that the worker finds none. A truncated one might look whole again, now that it has its length.
 fn erase(store: &StoreArg, file: &BlockFile) {
     let erased = file.write(0, &Pages::zeroed(2 * BLOCK)).and_then(|()| file.sync());
     if let Err(error) = erased {

@@ -12,10 +12,9 @@ use tables::stores::{NamedDef, OptionDef, TRANSIENT, Takes, Value};
 use crate::fatal::{Fatal, argument};
 use crate::named;
 
-/// What is said of a directory.
+/// Error for a directory.
 pub const NO_DIRECTORY: &str = "a store that is kept has a file of its own, not a directory";
 
-/// One store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreArg {
     /// `name=`, or s0, s1, ...
@@ -24,17 +23,14 @@ pub struct StoreArg {
     pub spec: String,
     /// The kind as given: malloc, default, file.
     pub kind_text: String,
-    /// What it is.
     pub kind: Kind,
     /// Path of its file, for a kind that has one; a directory means an unlinked file in it.
     pub path: Option<PathBuf>,
     /// Limit in bytes; None is unlimited (malloc), or an existing file's size.
     pub bytes: Option<u64>,
-    /// What else is said of a store on a disk.
     pub disk: DiskOptions,
 }
 
-/// All stores, Transient last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stores {
     list: Vec<StoreArg>,
@@ -43,7 +39,6 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// Adds what one -s argument says.
     pub fn add(&mut self, spec: &str) -> Result<(), Fatal> {
         let parts = named::parse(spec, "-s")?;
         let kind_text = parts.words[0].clone();
@@ -88,7 +83,7 @@ impl Stores {
         self.list.iter().chain(self.transient.iter())
     }
 
-    /// Whether Varnish's banner would name a store here (those given or added, in order of configuration).
+    /// The stores as Varnish's banner names them (those given or added, in order of configuration).
     pub fn idents(&self) -> String {
         self.iter().map(|store| format!(",-s{}", store.kind_text)).collect()
     }
@@ -197,7 +192,7 @@ fn named_option<'a>(def: &'static KindDef, word: &'a str) -> Option<(&'static Na
 /// A share of a disk is whole pages.
 const PAGE: u64 = 4096;
 
-/// Whether there is something that a store may take its size from.
+/// True if the path is something that a store may take its size from.
 fn has_size(path: &Path) -> bool {
     match path.metadata() {
         Ok(found) => found.is_file() || found.file_type().is_block_device(),

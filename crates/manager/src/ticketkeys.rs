@@ -30,16 +30,13 @@ const LONGEST_FILE: usize = 64 << 10;
 /// See the module. Without a listener for TLS there are none.
 #[derive(Debug, Default)]
 pub struct TicketKeys {
-    /// The first seals.
     keys: Vec<TicketKey>,
-    /// As workers get them.
+    /// The keys in sealed memory, for workers.
     file: Option<File>,
-    /// Where they are read.
     path: Option<String>,
-    /// How that file was when it was read, and at the last look if not so any more.
+    /// Signature of the file when it was read, or at the last look if that differs.
     seen: Option<Signature>,
     changing: Option<Option<Signature>>,
-    /// When the next one is made.
     due: Option<Mono>,
     /// When the key of the file that seals was new, by the file's time, and when that was said to be long ago: seconds since 1970.
     sealing_since: Option<i64>,
@@ -80,22 +77,19 @@ impl TicketKeys {
         Ok(TicketKeys { keys, file: Some(file), path, due, ..TicketKeys::default() })
     }
 
-    /// Where they are read.
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
-    /// As workers get them.
     pub fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// When the next one is made.
     pub fn due(&self) -> Option<Mono> {
         self.due
     }
 
-    /// What lists show: seconds since 1970 are told for times that are known.
+    /// Facts for lists; for times that are known, seconds since 1970.
     fn shown(&self, now: Mono, real: i64) -> Shown<'_> {
         let left = self.due.map(|due| due.since(now) as i64);
         let made = left.map(|left| real + left - ROTATION.as_secs() as i64);
@@ -107,7 +101,7 @@ impl TicketKeys {
         }
     }
 
-    /// These are in use from now on.
+    /// Uses these keys from now on.
     fn take(&mut self, keys: Vec<TicketKey>, file: Option<File>) {
         if keys.first() != self.keys.first() {
             (self.sealing_since, self.reminded) = (None, None);
@@ -115,13 +109,13 @@ impl TicketKeys {
         (self.keys, self.file) = (keys, file);
     }
 
-    /// What is in use was read when the file was like this. One that has only been touched has no new key.
+    /// Notes the signature with which the file was read. One that has only been touched has no new key.
     fn saw(&mut self, seen: Option<Signature>) {
         self.seen = seen;
         self.sealing_since = self.sealing_since.or(seen.map(Signature::modified));
     }
 
-    /// How many days the key of the file has sealed, if that is to be said now.
+    /// Days for which the key of the file has sealed, if that is to be logged now.
     fn days_to_tell(&mut self, now: i64) -> Option<i64> {
         let days = (now - self.sealing_since?) / DAY_SECONDS;
         let was_said = self.reminded.is_some_and(|at| (at..at + DAY_SECONDS).contains(&now));
@@ -132,7 +126,7 @@ impl TicketKeys {
     }
 }
 
-/// See [`TicketKeys::shown`].
+/// Facts that [`TicketKeys::shown`] gives.
 #[derive(Debug, PartialEq, Eq)]
 struct Shown<'a> {
     keys: usize,
@@ -141,7 +135,7 @@ struct Shown<'a> {
     next: Option<i64>,
 }
 
-/// What a list has for a time that isn't known.
+/// Stands in lists for a time that isn't known.
 const NOT_KNOWN: &str = "-";
 
 impl Shown<'_> {
@@ -189,7 +183,6 @@ impl Manager {
         }
     }
 
-    /// The time has come for another key.
     pub(crate) fn rotate_ticket_keys(&mut self) {
         self.ticket_keys.due = Some(self.now() + ROTATION);
         let former = self.ticket_keys.keys.first().cloned();

@@ -40,26 +40,25 @@ pub use trial::{PROGRAM, run_trial};
 
 /// The variable that tells a program that it takes over: the number of the state's descriptor.
 const STATE: &str = "LACQUER_UPGRADE";
-/// The variable that tells the program of before that the other one failed: why.
+/// The variable that gives the program of before the reason why the other one failed.
 const FAILED: &str = "LACQUER_UPGRADE_FAILED";
 
-/// What a manager has to do with upgrades.
 #[derive(Debug, Default)]
 pub struct Upgrade {
-    /// Where the program lies that is to take over.
+    /// Path of the program that is to take over.
     pub program: PathBuf,
     /// Workers of before, which end when their connections do.
     pub leaving: Vec<Leaving>,
-    /// The worker that starts is to take the place of the last one of `leaving` ...
+    /// True if the worker that starts is to take the place of the last one of `leaving`.
     pub is_taking_over: bool,
-    /// ... which hands the stores' memory over.
+    /// True if that one hands the stores' memory over.
     pub hands_over: bool,
-    /// The way from the present worker to its successor: the end that the successor will get.
+    /// Socket from the present worker to its successor: the end that the successor will get.
     pub relay: Option<OwnedFd>,
 }
 
-/// Where the program lies that this process was started as, for when another one lies there: as it was called, not where
-/// links lead to today. Call it before the directory is changed.
+/// Path that this process was started by, for when another program lies there: as it was called, not where links lead
+/// to today. Call it before the directory is changed.
 pub fn program_path() -> PathBuf {
     let own = std::fs::read_link("/proc/self/exe").unwrap_or_default();
     let called = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();

@@ -57,7 +57,6 @@ const ROWS: &[(&str, &str)] = &[
     ("-W waiter", "Accepted; waiting for connections has one kind here"),
 ];
 
-/// The whole usage text.
 pub fn usage(program: &str) -> String {
     let mut text = format!("Usage: {program} [options]\n");
     let kinds = stores::listed(stores::all_words(), "or");
@@ -88,7 +87,6 @@ pub fn version_string() -> String {
     format!("{COMPATIBLE_VERSION} revision {REVISION}")
 }
 
-/// What -V prints.
 pub fn version_text(program: &str) -> String {
     format!(
         "{program} ({})\nCopyright (c) 2006 Verdens Gang AS\nCopyright (c) 2006-2022 Varnish Software\n\

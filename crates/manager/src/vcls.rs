@@ -21,9 +21,7 @@ mod discard;
 mod label;
 mod list;
 
-/// How the manager reaches the worker.
 pub trait WorkerCli {
-    /// Whether there is a worker to ask.
     fn is_running(&self) -> bool;
     /// Sends one line (without its end) and waits for the answer.
     fn ask(&mut self, line: &str) -> Reply;
@@ -31,21 +29,18 @@ pub trait WorkerCli {
     fn complain(&mut self, text: &str);
 }
 
-/// What an operator asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Warm while in use.
     Auto,
-    /// Kept cold.
     Cold,
-    /// Kept warm.
     Warm,
-    /// No VCL but a name for one.
+    /// A label: a name for a VCL.
     Label,
 }
 
 impl State {
-    /// As the CLI writes it.
+    /// The word in the CLI.
     pub fn word(self) -> &'static str {
         match self {
             State::Auto => "auto",
@@ -65,7 +60,6 @@ impl State {
     }
 }
 
-/// One VCL or label.
 #[derive(Debug)]
 pub struct Prog {
     name: String,
@@ -73,15 +67,13 @@ pub struct Prog {
     warm: bool,
     /// The checked sources; none for a label.
     file: Option<PathBuf>,
-    /// What `CheckedVcl::keys` is.
+    /// Certificates and keys ([`CheckedVcl::keys`]).
     keys: Option<File>,
     /// Names this one refers to: a label its VCL, a VCL the labels it returns to.
     uses: Vec<String>,
-    /// Since when it could go cold, in monotonic seconds.
     idle_since: Option<Mono>,
 }
 
-/// All of them, in the order of loading.
 #[derive(Debug, Default)]
 pub struct Vcls {
     progs: Vec<Prog>,
@@ -89,16 +81,14 @@ pub struct Vcls {
     booted: u32,
 }
 
-/// How many VCLs there may be and what then (parameters max_vcl and max_vcl_handling).
+/// Highest number of VCLs, and the reaction beyond it (parameters max_vcl and max_vcl_handling).
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
-    /// max_vcl
     pub most: u32,
     /// 0 ignore, 1 warn, 2 refuse
     pub handling: u32,
 }
 
-/// A VCL that passed the checker.
 #[derive(Debug)]
 pub struct CheckedVcl {
     /// The bundle's file, for the worker.
@@ -107,12 +97,11 @@ pub struct CheckedVcl {
     pub keys: Option<File>,
     /// Labels it returns to.
     pub labels: Vec<String>,
-    /// What the compiler had to say.
     pub warnings: String,
 }
 
 impl Vcls {
-    /// Why the worker can't start; None when it can.
+    /// The reason why the worker can't start; `None` when it can.
     pub fn not_startable(&self) -> Option<&'static str> {
         match (self.progs.is_empty(), &self.active) {
             (true, _) => Some("No VCL loaded"),
@@ -145,7 +134,7 @@ impl Vcls {
         self.at(name).ok_or_else(|| Reply::new(Status::Param, format!("No VCL named {name} known\n")))
     }
 
-    /// How many refer to this one.
+    /// Names of all that refer to this one.
     fn users(&self, name: &str) -> Vec<&str> {
         self.progs.iter().flat_map(|p| p.uses.iter().filter(|used| *used == name).map(|_| p.name.as_str())).collect()
     }
@@ -169,7 +158,7 @@ impl Vcls {
         self.progs[at].idle_since = (!held).then_some(now);
     }
 
-    /// Whether a new VCL of this name and state may be loaded; the state it gets.
+    /// Checks that a new VCL of this name and state may be loaded; gives the state.
     pub fn may_load(&self, name: &str, state: Option<&str>, quota: Quota) -> Result<State, Reply> {
         check_name(name)?;
         if self.at(name).is_some() {
@@ -243,7 +232,6 @@ impl Vcls {
         format!("boot{}", self.booted - 1)
     }
 
-    /// Makes a VCL of the command line the active one.
     pub fn set_active(&mut self, name: &str) {
         self.active = Some(name.to_string());
     }
@@ -252,7 +240,7 @@ impl Vcls {
         self.at(name).is_some_and(|at| self.progs[at].state == State::Label)
     }
 
-    /// Everything a new worker has to be told, each line after those it depends on; `vcl.use` last.
+    /// All lines for a new worker, each after those it depends on; `vcl.use` last.
     pub fn push_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut told: Vec<&str> = Vec::new();
@@ -273,7 +261,6 @@ impl Vcls {
         lines
     }
 
-    /// `vcl.use`
     pub fn use_vcl(&mut self, name: &str, now: Mono, worker: &mut dyn WorkerCli) -> Result<Reply, Reply> {
         let at = self.find(name)?;
         if self.is_active(at) {
@@ -294,7 +281,6 @@ impl Vcls {
         Ok(Reply::ok(format!("VCL '{name}' now active")))
     }
 
-    /// `vcl.state`
     pub fn set_state(
         &mut self,
         name: &str,

@@ -22,14 +22,14 @@ use crate::session::Kind;
 /// The program name under which this executable watches.
 pub const PROGRAM: &str = "lacquer-watch";
 
-/// How long at most until one that died is followed by the next.
+/// Longest pause between a death and the next process.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The longest file that is handed to it.
 const FILE_BYTES: u64 = 1 << 20;
 /// The exit status of wrong words: the next one would say the same.
 const USAGE: i32 = 2;
 
-/// What the option's value stands for as words of `lacquer watch`.
+/// Words of `lacquer watch` that the option's value stands for.
 ///
 /// # Errors
 /// It makes no sense, or would show everything to everybody.
@@ -84,7 +84,6 @@ pub(crate) fn words(value: &str) -> Result<Vec<String>, String> {
     Ok(out)
 }
 
-/// The watcher, if there is to be one.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     words: Vec<String>,
@@ -92,17 +91,15 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// With these words; none: there is none.
+    /// A watcher with these words; without any there is none.
     pub fn new(words: Vec<String>) -> Watcher {
         Watcher { words, companion: Companion::new("watch", LONGEST_PAUSE) }
     }
 
-    /// What to wait for.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.companion.descriptor()
     }
 
-    /// When the next one begins.
     pub fn due(&self) -> Option<Mono> {
         self.companion.due()
     }
@@ -177,7 +174,7 @@ impl Manager {
         Ok((word, file))
     }
 
-    /// What is in a file. None: it can't be read, which its reader says where it matters.
+    /// A copy of a file in memory. `None`: it can't be read, which its reader reports where it matters.
     fn in_memory(&self, path: impl AsRef<Path>) -> io::Result<Option<File>> {
         let mut text = Zeroizing::new(Vec::new());
         let read = self.jail.privileged(|| File::open(path.as_ref())?.take(FILE_BYTES).read_to_end(&mut text));
@@ -189,12 +186,10 @@ impl Manager {
         Ok(Some(file))
     }
 
-    /// Ends it.
     pub(crate) fn end_watch(&mut self) {
         self.watcher.companion.end(&self.jail);
     }
 
-    /// Takes what it says, and notices its end.
     pub(crate) fn tend_watch(&mut self) {
         let now = self.now();
         self.watcher.companion.tend(&self.jail, now, Some(USAGE));

@@ -63,7 +63,8 @@ pub fn enter(path: &Path, jail: &Jail) -> Result<(), Fatal> {
     })
 }
 
-/// What is said of a working directory on a disk: the log's memory is a file there, which the system writes out every now and then.
+/// Warning for a working directory on a disk: the log's memory is a file there, which the system writes out every now
+/// and then.
 pub fn disk_warning(path: &Path) -> Option<String> {
     (!sys::disk::is_in_memory(Path::new(HERE)).ok()?).then(|| {
         format!(
@@ -126,7 +127,6 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Removes a tree below the working directory, if it's there.
 pub fn remove_tree(path: &Path, jail: &Jail) {
     let _ = jail.privileged(|| fs::remove_dir_all(path));
 }

@@ -25,23 +25,18 @@ pub mod lines;
 
 use lines::Lines;
 
-/// Where the worker's life stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// None, and none wanted.
+    /// None runs, and none is wanted.
     Stopped,
-    /// Being started.
     Starting,
-    /// At work.
     Running,
-    /// Being stopped.
     Stopping,
     /// Ended by itself; the next one is about to start.
     Died,
 }
 
 impl State {
-    /// As `status` writes it.
     pub fn word(self) -> &'static str {
         match self {
             State::Stopped => "stopped",
@@ -69,18 +64,15 @@ pub struct Process {
 /// The worker, if there is one, and what was left of the last.
 #[derive(Debug)]
 pub struct Worker {
-    /// State.
     pub state: State,
     process: Option<Process>,
     jail: Rc<Jail>,
-    /// Parameter cli_timeout.
     pub reply_timeout: Duration,
-    /// How much longer it may take to end: `shutdown_grace`.
+    /// Further time to end: parameter `shutdown_grace`.
     pub grace: Duration,
 }
 
 impl Worker {
-    /// No worker yet.
     pub fn new(jail: Rc<Jail>) -> Worker {
         Worker {
             state: State::Stopped,
@@ -106,14 +98,14 @@ impl Worker {
         });
     }
 
-    /// What tells early that it ends.
+    /// Keeps the sentinels, which tell early that it ends.
     pub fn watch(&mut self, sentinels: Vec<OwnedFd>) {
         if let Some(process) = &mut self.process {
             process.sentinels = sentinels;
         }
     }
 
-    /// Whether it has begun to end, for all that is known; told once.
+    /// True once, when it is known to have begun to end.
     pub fn begins_to_end(&mut self) -> bool {
         let Some(process) = &mut self.process else { return false };
         let begins = process.begins_to_end();
@@ -124,28 +116,26 @@ impl Worker {
         begins
     }
 
-    /// Whether nothing of it runs any more, though it may not count as ended yet.
+    /// True if nothing of it runs any more, though it may not count as ended yet.
     pub fn is_dying(&self) -> bool {
         let Some(process) = &self.process else { return false };
         !process.child.has_running_threads().unwrap_or(true)
     }
 
-    /// What is left of one that is dying. Its CLI is closed.
+    /// Takes the rest of a dying worker. Its CLI is closed.
     pub fn take_dying(&mut self) -> Option<LingeringProcess> {
         self.process.take().map(LingeringProcess::from)
     }
 
-    /// Its pid and the descriptors to it, for the program after this one: CLI, output.
     pub fn parts(&self) -> Option<(i32, BorrowedFd<'_>, BorrowedFd<'_>)> {
         self.process.as_ref().map(|p| (p.child.pid(), p.cli.as_fd(), p.output.as_fd()))
     }
 
-    /// Its process id.
     pub fn pid(&self) -> Option<i32> {
         self.process.as_ref().map(|p| p.child.pid())
     }
 
-    /// What to wait for: its end, its output.
+    /// Descriptors to wait for: its end, its output.
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let Some(process) = &self.process else { return Vec::new() };
         let mut fds = vec![process.child.as_fd()];
@@ -171,7 +161,6 @@ impl Worker {
         }
     }
 
-    /// Whether it has ended and waits to be reaped.
     pub fn has_ended(&self) -> bool {
         let Some(process) = &self.process else { return false };
         sys::fd::wait(&process.child, Interest::Read, Some(Duration::ZERO)).unwrap_or(true)
@@ -208,7 +197,7 @@ impl Worker {
         reply
     }
 
-    /// A worker that can't be talked to is of no use.
+    /// Ends a worker whose CLI is broken.
     pub fn give_up(&mut self) {
         if !matches!(self.state, State::Running | State::Starting) {
             return;
@@ -281,7 +270,6 @@ fn relay(output: &OwnedFd, lines: &mut Lines, pid: i32) -> bool {
     }
 }
 
-/// What is left of a process whose CLI is closed.
 #[derive(Debug)]
 pub struct LingeringProcess {
     child: Child,
@@ -298,7 +286,6 @@ impl From<Process> for LingeringProcess {
 }
 
 impl LingeringProcess {
-    /// Its process id.
     pub fn pid(&self) -> i32 {
         self.child.pid()
     }
@@ -312,7 +299,7 @@ impl LingeringProcess {
         self.output_open = self.output_open && relay(&self.output, &mut self.lines, self.child.pid());
     }
 
-    /// Whether the process ended in this time. Its output is drained meanwhile, so that it can't hang on that.
+    /// True if the process ended in this time. Its output is drained meanwhile, so that it can't hang on that.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         let deadline = std::time::Instant::now() + timeout;
         loop {

@@ -4,9 +4,9 @@
 use crate::chars::alphanumeric_and;
 use crate::{Head, LostHeader, names};
 
-/// Whether `text` is `host [":" port]`: a registered name, an IPv4 address or a bracketed IPv6 address; the port is digits
-/// up to 65535 and may be missing after its colon. User names aren't taken, nor is a comma, which the grammar would allow
-/// in a name: it is how a list of hosts looks. Empty is valid as a Host field (RFC 9112 3.2).
+/// True if `text` is `host [":" port]`: a registered name, an IPv4 address or a bracketed IPv6 address; the port is
+/// digits up to 65535 and may be missing after its colon. User names aren't taken, nor is a comma, which the grammar
+/// would allow in a name: it is how a list of hosts looks. Empty is valid as a Host field (RFC 9112 3.2).
 pub fn is_valid(text: &[u8]) -> bool {
     // Nearly all are a name of plain letters. Without an early exit, which costs more than it saves.
     if text.iter().fold(true, |plain, &c| plain & PLAIN[usize::from(c)]) {
@@ -28,7 +28,7 @@ pub fn is_valid(text: &[u8]) -> bool {
     host.is_none_or(is_reg_name) && is_port(port)
 }
 
-/// What a registered name may have without an escape (RFC 3986 3.2.2), but for the comma.
+/// Characters that a registered name may have without an escape (RFC 3986 3.2.2), except the comma.
 static PLAIN: [bool; 256] = alphanumeric_and(b"-._~!$&'()*+;=");
 
 fn is_port(text: &[u8]) -> bool {
@@ -61,16 +61,16 @@ fn is_reg_name(text: &[u8]) -> bool {
 /// A request target by its form (RFC 9112 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
-    /// `/path?query`
+    /// The origin form, `/path?query`.
     Origin,
     /// `http://authority/path?query`: authority, and what follows it (empty, or from `/` or `?` on).
     Absolute {
-        /// Host and port.
+        /// Host, and port if given.
         authority: &'a [u8],
-        /// Path and query.
+        /// Path and query, or empty.
         rest: &'a [u8],
     },
-    /// `*`
+    /// Asterisk form, `*` alone.
     Asterisk,
     /// Anything else: `host:port` of CONNECT, another scheme, a path without slash.
     Other,
@@ -170,7 +170,7 @@ mod tests {
             prop_assert!(!is_absolute, "{:?}", head.url());
         }
 
-        /// What is valid holds no byte that parts something elsewhere.
+        /// A valid authority holds no byte that separates parts elsewhere.
         #[test]
         fn a_valid_authority_has_no_other_meaning(text in proptest::collection::vec(prop_oneof![Just(b':'), Just(b'['), Just(b']'), Just(b'%'), Just(b'1'), Just(b'a'), any::<u8>()], 0..10)) {
             if is_valid(&text) {

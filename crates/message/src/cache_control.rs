@@ -7,37 +7,37 @@ use crate::{Head, list, names};
 /// The directives that a cache acts on. Seconds are whole; a value beyond 2^32-1 counts as that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheControl {
-    /// `max-age`
+    /// Directive `max-age` in seconds.
     pub max_age: Option<u32>,
-    /// `s-maxage`
+    /// Directive `s-maxage` in seconds.
     pub s_maxage: Option<u32>,
-    /// `stale-while-revalidate`
+    /// Directive `stale-while-revalidate` in seconds.
     pub stale_while_revalidate: Option<u32>,
-    /// `stale-if-error`
+    /// Directive `stale-if-error` in seconds.
     pub stale_if_error: Option<u32>,
-    /// `min-fresh` (requests)
+    /// Directive `min-fresh` in seconds (requests).
     pub min_fresh: Option<u32>,
     /// `max-stale` (requests); without an argument any staleness will do: the greatest number.
     pub max_stale: Option<u32>,
     /// `no-cache`, without or with field names
     pub no_cache: bool,
-    /// `no-store`
+    /// Directive `no-store` is present.
     pub no_store: bool,
     /// `private`, without or with field names
     pub private: bool,
-    /// `public`
+    /// Directive `public` is present.
     pub public: bool,
-    /// `must-revalidate`
+    /// Directive `must-revalidate` is present.
     pub must_revalidate: bool,
-    /// `proxy-revalidate`
+    /// Directive `proxy-revalidate` is present.
     pub proxy_revalidate: bool,
-    /// `no-transform`
+    /// Directive `no-transform` is present.
     pub no_transform: bool,
-    /// `only-if-cached` (requests)
+    /// Directive `only-if-cached` is present (requests).
     pub only_if_cached: bool,
-    /// `must-understand`
+    /// Directive `must-understand` is present.
     pub must_understand: bool,
-    /// `immutable` (RFC 8246)
+    /// Directive `immutable` is present (RFC 8246).
     pub immutable: bool,
 }
 
@@ -49,7 +49,7 @@ impl CacheControl {
         cc
     }
 
-    /// Reads one value.
+    /// Reads one field value.
     pub fn parse(value: &[u8]) -> Self {
         let mut cc = CacheControl::default();
         cc.add(value);

@@ -17,32 +17,33 @@ pub(crate) const fn alphanumeric_and(others: &[u8]) -> [bool; 256] {
 
 static TOKEN: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~");
 
-/// Whether `c` may be in a token (RFC 9110 5.6.2).
+/// True if `c` may be in a token (RFC 9110 5.6.2).
 #[inline]
 pub fn is_tchar(c: u8) -> bool {
     TOKEN[usize::from(c)]
 }
 
-/// Whether `text` is a token: not empty, token characters only.
+/// True if `text` is a token: not empty, token characters only.
 #[inline]
 pub fn is_token(text: &[u8]) -> bool {
     // Without an early exit: nearly all that is asked about are tokens.
     !text.is_empty() && text.iter().fold(true, |good, &c| good & is_tchar(c))
 }
 
-/// Whether `c` is a blank: SP or HTAB (OWS of RFC 9110 5.6.3).
+/// True if `c` is a blank: SP or HTAB (OWS of RFC 9110 5.6.3).
 #[inline]
 pub fn is_blank(c: u8) -> bool {
     c == b' ' || c == b'\t'
 }
 
-/// Whether `c` may be in a field value: HTAB, SP, visible ASCII, and bytes from 0x80.
+/// True if `c` may be in a field value: HTAB, SP, visible ASCII, and bytes from 0x80.
 #[inline]
 pub fn is_value_char(c: u8) -> bool {
     (c >= 0x20 && c != 0x7f) || c == b'\t'
 }
 
-/// Whether all of `text` may be in a field value. Eight bytes at a time and without an early exit: most values are short, and nearly all are good.
+/// True if all of `text` may be in a field value. Eight bytes at a time and without an early exit: most values are
+/// short, and nearly all are good.
 #[inline]
 pub fn is_value(text: &[u8]) -> bool {
     /// Not 0 where there is a control character among eight; of HTAB it says so, too.
@@ -57,10 +58,11 @@ pub fn is_value(text: &[u8]) -> bool {
     found == 0 || text.iter().all(|&c| is_value_char(c))
 }
 
-/// Whether `name`, a token or empty, is `lower` but for the case of its letters. `lower` has lower-case letters, digits, "-" and ":".
+/// True if `name`, a token or empty, is `lower` but for the case of its letters. `lower` has lower-case letters,
+/// digits, "-" and ":".
 #[inline]
 pub fn is_name(name: &[u8], lower: &[u8]) -> bool {
-    /// Of a token's characters this bit changes capitals, and marks into what `lower` hasn't got.
+    /// Differences of eight characters: a token's characters may differ in the bit that makes capitals.
     fn difference(name: u64, lower: u64) -> u64 {
         (name ^ lower) & !each(0x20)
     }

@@ -6,25 +6,25 @@
 
 use crate::{Head, Liked, list, names};
 
-/// How the bytes of a body stand for its content.
+/// Content codings of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Coding {
     /// They are its content.
     #[default]
     Identity,
-    /// RFC 1952.
+    /// Gzip, as in RFC 1952.
     Gzip,
-    /// RFC 7932.
+    /// Brotli, as in RFC 7932.
     Brotli,
-    /// RFC 8878.
+    /// Zstandard, as in RFC 8878.
     Zstd,
 }
 
 impl Coding {
-    /// Every coding.
+    /// Every coding there is.
     pub const ALL: [Coding; 4] = [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd];
 
-    /// Its word in Content-Encoding and Accept-Encoding.
+    /// The token in Content-Encoding and Accept-Encoding.
     pub const fn token(self) -> &'static str {
         match self {
             Coding::Identity => "identity",
@@ -43,8 +43,8 @@ impl Coding {
         Self::ALL.into_iter().skip(1).find(|coding| list::is(value, coding.token().as_bytes()))
     }
 
-    /// Whether the client takes it: Accept-Encoding has it with a weight above 0 (RFC 9110 12.5.3). A star doesn't count, and
-    /// nobody refuses [`Coding::Identity`], as in varnishd.
+    /// True if the client accepts it: Accept-Encoding has it with a weight above 0 (RFC 9110 12.5.3). A star doesn't
+    /// count, and nobody refuses [`Coding::Identity`], as in varnishd.
     pub fn is_accepted_by(self, request: &Head) -> bool {
         let Some(value) = request.joined(names::ACCEPT_ENCODING) else { return self == Coding::Identity };
         match self {
@@ -62,7 +62,7 @@ pub struct Codings(u8);
 impl Codings {
     /// No coding: bodies are stored and delivered as they come.
     pub const NONE: Codings = Codings(0);
-    /// `gzip` alone.
+    /// The set of `gzip` alone.
     pub const GZIP: Codings = Codings(1 << Coding::Gzip as u8);
 
     /// With that coding, too.
@@ -73,12 +73,12 @@ impl Codings {
         }
     }
 
-    /// Whether the coding is among them.
+    /// True if the coding is in the set.
     pub const fn has(self, coding: Coding) -> bool {
         self.0 & (1 << coding as u8) != 0
     }
 
-    /// Whether we know how to undo the coding of a body that comes by. Of gzip VCL has always been able to.
+    /// True if we can decompress this coding in bodies that we receive. VCL has always been able to with gzip.
     pub const fn can_undo(self, coding: Coding) -> bool {
         match coding {
             Coding::Identity | Coding::Gzip => true,
@@ -86,17 +86,17 @@ impl Codings {
         }
     }
 
-    /// Whether there is none.
+    /// True for the empty set.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether others than gzip are among them, whose clients say what they prefer.
+    /// True if others than gzip are in the set, whose clients say what they prefer.
     pub const fn are_several(self) -> bool {
         self.0 & !Self::GZIP.0 != 0
     }
 
-    /// What backends are asked for in Accept-Encoding, what packs best first; `None`: the field stays as it is.
+    /// Accept-Encoding for backends, the coding that compresses best first; `None`: the field stays as it is.
     pub fn asked_for(self) -> Option<&'static str> {
         match (self.has(Coding::Gzip), self.has(Coding::Brotli), self.has(Coding::Zstd)) {
             (false, _, _) => None,
@@ -107,7 +107,7 @@ impl Codings {
         }
     }
 
-    /// What the client takes of them, what it likes best first.
+    /// The codings of the set that the client accepts, the preferred one first.
     pub fn liked_by(self, request: &Head) -> Liked {
         if self.are_several() {
             return Liked::read(request.get_all(names::ACCEPT_ENCODING.as_bytes()), self);
@@ -116,8 +116,8 @@ impl Codings {
         if takes_gzip { Liked::only(Coding::Gzip) } else { Liked::default() }
     }
 
-    /// Whether a body in that coding, which a filter has made or checked, has to be unpacked for this client. Of gzip a parameter says whether we
-    /// do.
+    /// True if a body in that coding, which a filter has made or checked, has to be decompressed for this client. For
+    /// gzip a parameter says whether we do.
     pub fn is_undone_for(self, coding: Coding, request: &Head) -> bool {
         match coding {
             Coding::Identity => false,

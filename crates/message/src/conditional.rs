@@ -5,8 +5,8 @@ use base::clock::Real;
 
 use crate::{Head, date, names};
 
-/// Whether a 200 may be answered with 304: the client's copy is still good. `last_modified`: the object's, which stands in
-/// for a response without the field (varnishd keeps it as an attribute of the object).
+/// True if a 200 may be answered with 304: the client's copy is still good. `last_modified`: the object's, which stands
+/// in for a response without the field (varnishd keeps it as an attribute of the object).
 pub fn is_not_modified(request: &Head, response: &Head, t_req: Real, last_modified: Option<Real>) -> bool {
     // To other methods a false condition is 412, which is the origin's to say.
     if !response.is_status(200) || !matches!(request.method(), b"GET" | b"HEAD") {
@@ -28,7 +28,7 @@ pub fn is_not_modified(request: &Head, response: &Head, t_req: Real, last_modifi
     }
 }
 
-/// Whether a line of If-None-Match names the response's entity tag. `*` names any.
+/// True if a line of If-None-Match names the response's entity tag. `*` names any.
 fn names_tag(line: &[u8], strongly: bool, response: &Head) -> bool {
     if line == b"*" {
         return true;
@@ -71,8 +71,7 @@ pub fn weak_equal(a: &[u8], b: &[u8]) -> bool {
     a.strip_prefix(b"W/").unwrap_or(a) == b.strip_prefix(b"W/").unwrap_or(b)
 }
 
-/// Whether If-Range lets a Range count: there is none, or its validator is strong and the response's
-/// (RFC 9110 13.1.5).
+/// True if If-Range lets a Range count: there is none, or its validator is strong and the response's (RFC 9110 13.1.5).
 pub fn if_range_holds(request: &Head, response: &Head) -> bool {
     if !request.has(names::IF_RANGE) {
         return true;
@@ -190,7 +189,7 @@ mod tests {
         check(&[("If-Modified-Since", OLD)], &[], false);
     }
 
-    /// Of fields that have one value, several lines are none (RFC 9110 5.5, 13.1.3, 13.1.5). If-None-Match is a list.
+    /// Several lines of a field that has one value are void (RFC 9110 5.5, 13.1.3, 13.1.5). If-None-Match is a list.
     #[test]
     fn a_second_line_makes_a_date_void() {
         let stored = [("ETag", "\"a\""), ("Last-Modified", OLD)];

@@ -53,7 +53,7 @@ impl Default for DateCache {
 }
 
 impl DateCache {
-    /// As [`format`].
+    /// Formats a time as [`format`] does.
     pub fn format(&mut self, t: Real) -> &[u8; LEN] {
         let second = t.0.floor() as i64;
         if second != self.second {
@@ -77,7 +77,6 @@ pub fn civil(days: i64) -> (u32, u32, u32) {
     ((year_of_era + era * 400 + late) as u32, month as u32, day as u32)
 }
 
-/// Days since 1970-01-01.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -99,7 +98,7 @@ pub fn parse(text: &[u8]) -> Option<Real> {
     Some(time)
 }
 
-/// Whether a day before the tenth may have one digit: the feature `http_date_postel`.
+/// Takes a day before the tenth with one digit: the feature `http_date_postel`.
 static TAKES_ONE_DIGIT: AtomicBool = AtomicBool::new(false);
 
 /// Takes `Thu, 4 Jan 2018 06:26:29 GMT`, which RFC 9110 doesn't allow, as well, or not any longer. For the whole process:

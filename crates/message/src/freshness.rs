@@ -18,13 +18,13 @@ use crate::{Head, date, names};
 /// The parameters that take part. All in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Defaults {
-    /// `default_ttl`
+    /// Parameter `default_ttl` in seconds.
     pub ttl: f64,
-    /// `default_grace`
+    /// Parameter `default_grace` in seconds.
     pub grace: f64,
-    /// `default_keep`
+    /// Parameter `default_keep` in seconds.
     pub keep: f64,
-    /// `clock_skew`
+    /// Parameter `clock_skew` in seconds.
     pub clock_skew: f64,
     /// The release whose rules count.
     pub rules: &'static TtlRules,
@@ -36,16 +36,16 @@ impl Default for Defaults {
     }
 }
 
-/// What the fields of a response say about its life.
+/// Lifetime that a response's fields give it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Freshness {
     /// When the response was made, as far as Age tells.
     pub t_origin: Real,
     /// Seconds from `t_origin`; negative: not cacheable by itself.
     pub ttl: f64,
-    /// Seconds after `ttl`.
+    /// Seconds of grace after `ttl`.
     pub grace: f64,
-    /// Seconds after `grace`.
+    /// Seconds of keep after `grace`.
     pub keep: f64,
     /// The Date field; 0 when absent or broken.
     pub date: f64,
@@ -96,7 +96,7 @@ pub fn passed(response: &Head, now: Real) -> Freshness {
     }
 }
 
-/// Whether the response says itself how long it may be kept, or that it mayn't be.
+/// True if the response says itself how long it may be kept, or that it mayn't be.
 pub fn is_said(response: &Head) -> bool {
     const SAYS: [&[u8]; 5] = [b"max-age", b"s-maxage", b"no-cache", b"no-store", b"private"];
     let mut values = response.get_all(names::CACHE_CONTROL.as_bytes());

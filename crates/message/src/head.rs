@@ -24,7 +24,7 @@ use crate::names;
 
 pub(crate) use line::{Line, NOMINATED, key};
 
-/// What a head may hold.
+/// Limits of a head's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
     /// Most field lines; [`HeadLimits::new`] takes the start line's slots off `http_max_hdr`.
@@ -33,7 +33,7 @@ pub struct HeadLimits {
     pub bytes: u32,
 }
 
-/// What the start line takes of `http_max_hdr`.
+/// Slots of `http_max_hdr` that the start line takes.
 const START_LINE_SLOTS: u32 = 5;
 
 impl Default for HeadLimits {
@@ -81,7 +81,7 @@ impl std::fmt::Display for LostHeader {
 
 impl std::error::Error for LostHeader {}
 
-/// What follows each line in the arena.
+/// Bytes after each line in the arena.
 const LINE_END: &[u8] = b"\r\n";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Of an arena, whose length fits.
+    /// A range of an arena whose length fits.
     fn at(range: std::ops::Range<usize>) -> Span {
         Span { at: range.start as u32, len: range.len() as u32 }
     }
@@ -153,7 +153,7 @@ impl Head {
         self.lines.len()
     }
 
-    /// Whether there is no field line.
+    /// True if there is no field line.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -180,14 +180,14 @@ impl Head {
         Some(self.lines[i].value(&self.arena))
     }
 
-    /// As [`Head::get`], with the blanks at its end that VCL has set: it sees what it set.
+    /// The same as [`Head::get`], with the blanks at its end that VCL has set: it sees what it set.
     #[inline]
     pub fn get_as_set(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
         let i = self.find(name.as_ref(), 0)?;
         Some(&self.arena[self.lines[i].value_range()])
     }
 
-    /// Whether a field of that name is present.
+    /// True if a field of that name is present.
     #[inline]
     pub fn has(&self, name: impl AsRef<[u8]>) -> bool {
         self.find(name.as_ref(), 0).is_some()
@@ -256,7 +256,7 @@ impl Head {
         self.append_parts(name, &[value.as_ref()])
     }
 
-    /// As [`Head::append`], the value given in pieces.
+    /// The same as [`Head::append`], the value given in pieces.
     ///
     /// # Errors
     /// See [`LostHeader`]; nothing is added.
@@ -268,7 +268,7 @@ impl Head {
         self.append_known(name, value)
     }
 
-    /// As [`Head::append_parts`] for a name that is known to be a token, as those of [`crate::names`] are.
+    /// The same as [`Head::append_parts`] for a name that is known to be a token, as those of [`crate::names`] are.
     ///
     /// # Errors
     /// See [`LostHeader`]; nothing is added.
@@ -302,7 +302,8 @@ impl Head {
         self.append_checked_line(text, name_len)
     }
 
-    /// As [`Head::append_line`] for a codec that has already found the colon at `name_len` and checked the name.
+    /// The same as [`Head::append_line`] for a codec that has already found the colon at `name_len` and checked the
+    /// name.
     ///
     /// # Errors
     /// See [`LostHeader`].
@@ -333,7 +334,7 @@ impl Head {
         Ok(())
     }
 
-    /// As [`Head::append_checked_line`] for a line that lies at `range` of what was laid, followed by CRLF.
+    /// The same as [`Head::append_checked_line`] for a line that lies at `range` of what was laid, followed by CRLF.
     ///
     /// # Errors
     /// See [`LostHeader`].
@@ -381,7 +382,7 @@ impl Head {
         self.set_parts(name, &[value.as_ref()])
     }
 
-    /// As [`Head::set`], the value given in pieces.
+    /// The same as [`Head::set`], the value given in pieces.
     ///
     /// # Errors
     /// See [`LostHeader`]; the old fields stay.
@@ -430,7 +431,7 @@ impl Head {
         self.collect_with(name, b", ")
     }
 
-    /// As [`Head::collect`] with another separator: `; ` for Cookie.
+    /// The same as [`Head::collect`] with another separator: `; ` for Cookie.
     ///
     /// # Errors
     /// [`LostHeader::NoSpace`]; the fields stay apart.

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use crate::head::{Head, Line, NOMINATED, Version, key};
 use crate::{Field, LostHeader, list, names};
 
-/// Where a head goes.
+/// Directions in which a head is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// Request to the backend, for the cache: conditionals and ranges stay behind.
@@ -77,7 +77,7 @@ fn held_back(name: &[u8]) -> u8 {
 }
 
 impl Filter {
-    /// Whether the field goes on in this direction: neither held back by the table nor nominated by Connection.
+    /// True if the field goes on in this direction: neither held back by the table nor nominated by Connection.
     pub fn keeps(self, field: &Field<'_>) -> bool {
         let direction = match self {
             Filter::Fetch => FETCH,
@@ -114,21 +114,21 @@ const NO_TRAILERS: [&str; 8] = [
     names::CACHE_CONTROL,
 ];
 
-/// Whether the sender of a request reads what is behind a response's body (RFC 9110 10.1.4).
+/// True if the sender of a request reads fields behind a response's body (RFC 9110 10.1.4).
 pub fn takes_trailers(head: &Head) -> bool {
     head.get_all(names::TE.as_bytes()).any(|value| list::has(value, b"trailers"))
 }
 
-/// Whether a field behind a body may go on.
+/// True if a field behind a body may go on.
 pub fn may_be_trailer(name: &[u8]) -> bool {
     let goes_on = held_back(name) & PASS_RESPONSE == 0;
     goes_on && !NO_TRAILERS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Whether a connection can carry another message after this one.
+/// Reuse of a connection after this message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// It stays open.
+    /// The connection stays open.
     Keep,
     /// The message says `close` (close reason `REQ_CLOSE` or `RESP_CLOSE`).
     Close,
@@ -182,7 +182,7 @@ pub fn connection(head: &mut Head) -> Result<Persistence, BadConnection> {
     if is_bad { Err(BadConnection) } else { Ok(persistence) }
 }
 
-/// So many names are each looked for among the lines; of more, each line is looked for among the names.
+/// Number of names up to which each is looked for among the lines; of more, each line is looked for among the names.
 const FEW: usize = 16;
 
 /// Marks the lines with these names: sorted, thousands of names cost each line a few comparisons.
@@ -200,7 +200,7 @@ fn by_name(a: &[u8], b: &[u8]) -> Ordering {
     a.len().cmp(&b.len()).then_with(|| a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase)))
 }
 
-/// Whether a Connection field may not take this one away: every known field that a pass would send on.
+/// True if a Connection field may not take this one away: every known field that a pass would send on.
 fn must_go_on(name: &[u8]) -> bool {
     match held_back(name) {
         0 => names::is_known(name),

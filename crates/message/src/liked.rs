@@ -10,7 +10,7 @@ use crate::{Coding, Codings, list};
 const MAX_MEMBERS: usize = 64;
 /// A weight of 1: they have three digits.
 const WHOLE: u16 = 1000;
-/// Of those that a client likes as well, the first is taken: what packs best.
+/// Order of codings that a client likes equally: the one that compresses best comes first.
 const ORDER: [Coding; 4] = [Coding::Brotli, Coding::Zstd, Coding::Gzip, Coding::Identity];
 
 /// The codings that a client takes of those that are made, what it likes best first. [`Coding::Identity`] is among them

@@ -4,13 +4,13 @@
 
 use crate::Head;
 
-/// The field.
+/// Name of the field.
 pub const LINK: &str = "Link";
 /// The relations that are sent ahead.
 const AHEAD: [&[u8]; 3] = [b"preload", b"modulepreload", b"preconnect"];
-/// So many links are sent ahead at most,
+/// Most links that are sent ahead.
 const MAX_LINKS: usize = 32;
-/// and so many bytes of them.
+/// Most bytes of these links.
 const MAX_BYTES: usize = 4096;
 
 /// The links of these values that are sent ahead, joined to one value by `, `; empty when there are none. What is no link is left out.
@@ -29,12 +29,12 @@ pub fn ahead<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     out
 }
 
-/// As [`ahead`], of a response.
+/// The links that are sent ahead for a response; see [`ahead`].
 pub fn ahead_of(response: &Head) -> Vec<u8> {
     ahead(response.get_all(LINK.as_bytes()))
 }
 
-/// Where the text up to `end` stops, of what is neither in `<>` nor in quotes.
+/// Position of `end` outside of `<>` and quotes, or the text's length.
 fn up_to(text: &[u8], end: u8) -> usize {
     let (mut in_target, mut in_quotes, mut is_escaped) = (false, false, false);
     for (at, &b) in text.iter().enumerate() {
@@ -67,13 +67,14 @@ fn links(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     parts(value, b',').filter(|link| link.first() == Some(&b'<') && link.contains(&b'>') && is_closed(link))
 }
 
-/// Whether its quotes end, so that they don't swallow what is joined behind it.
+/// True if its quotes end, so that they don't swallow a link joined behind it.
 fn is_closed(link: &[u8]) -> bool {
     let with_end = [link, b","].concat();
     up_to(&with_end, b',') == link.len()
 }
 
-/// Whether it has one of the relations. Only the first `rel` of a link counts (RFC 8288 3.3), and `nopush` and the like don't matter.
+/// True if it has one of the relations. Only the first `rel` of a link counts (RFC 8288 3.3), and `nopush` and the like
+/// don't matter.
 fn is_ahead(link: &[u8]) -> bool {
     let rel = parts(link, b';').skip(1).find_map(|parameter| {
         let equals = parameter.iter().position(|b| *b == b'=')?;

@@ -14,18 +14,18 @@ pub fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     text.split(move |&c| c == separator).map(trim).filter(|m| !m.is_empty())
 }
 
-/// Whether the whole value is `token`, in any case.
+/// True if the whole value is `token`, in any case.
 pub fn is(value: &[u8], token: &[u8]) -> bool {
     value.eq_ignore_ascii_case(token)
 }
 
-/// Whether a member of the list is or begins with `token`; gives what follows the token in that member (parameters or
-/// `=value`), trimmed at its start.
+/// Finds a member of the list that is or begins with `token`; returns the rest of the member (parameters or `=value`),
+/// trimmed at its start.
 pub fn find<'a>(value: &'a [u8], token: &[u8]) -> Option<&'a [u8]> {
     members(value).find_map(|member| after_token(member, token))
 }
 
-/// Whether a member of the list is or begins with `token`.
+/// True if a member of the list is or begins with `token`.
 pub fn has(value: &[u8], token: &[u8]) -> bool {
     find(value, token).is_some()
 }

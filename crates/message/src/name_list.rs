@@ -2,12 +2,11 @@
 //! Names of query arguments or cookies, as the parameters `query_keep`, `query_drop`, `cookie_keep` and `cookie_drop` list them: between
 //! blanks or commas, exactly as they are written in requests; a `*` at the end of one stands for any rest.
 
-/// The names that a text lists.
 fn listed(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', '\t', ',']).filter(|word| !word.is_empty())
 }
 
-/// Whether each word of the text can be a name.
+/// True if each word of the text can be a name.
 pub fn is_valid(text: &str) -> bool {
     listed(text).all(|word| {
         let name = word.strip_suffix('*').unwrap_or(word);
@@ -15,7 +14,7 @@ pub fn is_valid(text: &str) -> bool {
     })
 }
 
-/// Whether the text lists that name. Upper and lower case differ, as they do for who reads arguments and cookies.
+/// True if the text lists that name. Upper and lower case differ, as they do in arguments and cookies.
 pub fn has(text: &str, name: &[u8]) -> bool {
     listed(text).any(|word| match word.strip_suffix('*') {
         Some(start) => name.starts_with(start.as_bytes()),
@@ -23,7 +22,8 @@ pub fn has(text: &str, name: &[u8]) -> bool {
     })
 }
 
-/// What a list of names to keep and one of names to drop say of a name: who is in neither stays unless only some are kept.
+/// True if a name stays, by a list of names to keep and one of names to drop: one in neither stays unless only some are
+/// kept.
 pub fn stays(keep: &str, drop: &str, name: &[u8]) -> bool {
     (keep.is_empty() || has(keep, name)) && !has(drop, name)
 }

@@ -72,7 +72,7 @@ pub const X_FORWARDED_PROTO: &str = "X-Forwarded-Proto";
 /// `X-Varnish`: the transaction ids of a delivery.
 pub const X_VARNISH: &str = "X-Varnish";
 
-/// Whether it is one of [`ALL`], in any case.
+/// True if it is one of [`ALL`], in any case.
 pub fn is_known(name: &[u8]) -> bool {
     ALL.iter().any(|known| known.len() == name.len() && known.as_bytes().eq_ignore_ascii_case(name))
 }

@@ -9,7 +9,7 @@ use crate::{Head, list, names};
 pub enum ByteRange {
     /// `low-` or `low-high`, both inclusive.
     From {
-        /// First byte.
+        /// Offset of the first byte.
         low: u64,
         /// Last byte; `None`: to the end.
         high: Option<u64>,
@@ -21,14 +21,14 @@ pub enum ByteRange {
 /// A range of an existing body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// First byte.
+    /// Offset of the first byte.
     pub low: u64,
-    /// Last byte, inclusive.
+    /// Offset of the last byte.
     pub high: u64,
 }
 
 impl Slice {
-    /// Number of bytes.
+    /// Number of its bytes.
     pub fn bytes(&self) -> u64 {
         self.high - self.low + 1
     }
@@ -42,18 +42,19 @@ impl Slice {
     }
 }
 
-/// Why a Range field can't be served: the client gets 416. The text is varnishd's, for its Debug record `RANGE_FAIL`.
+/// Reasons why a Range field can't be served: the client gets 416. The text is varnishd's, for its Debug record
+/// `RANGE_FAIL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeError {
-    /// No `=`.
+    /// There is no `=`.
     NoEquals,
     /// A unit other than bytes, or no unit at all.
     NotBytes,
-    /// No `-`.
+    /// There is no `-`.
     NoHyphen,
-    /// A hyphen alone.
+    /// A hyphen stands alone.
     Neither,
-    /// `-0`.
+    /// A suffix of no bytes, `-0`.
     EmptySuffix,
     /// The end lies before the begin.
     Reversed,
@@ -64,7 +65,7 @@ pub enum RangeError {
 }
 
 impl RangeError {
-    /// varnishd's text.
+    /// The text that varnishd logs.
     pub fn text(self) -> &'static str {
         match self {
             Self::NoEquals => "Missing '='",
@@ -118,21 +119,21 @@ pub fn parse_many(value: &[u8], max: usize) -> Result<Vec<ByteRange>, RangeError
     if ranges.is_empty() { Err(RangeError::Neither) } else { Ok(ranges) }
 }
 
-/// What a Range field comes to for an existing body.
+/// Parts of an existing body that a Range field selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// Answer with the whole body, as if nobody had asked for less.
     Whole,
-    /// One part.
+    /// One part of it.
     One(Slice),
     /// Several, none of which touches another: what overlapped, or had nothing between, is one. In the order asked for.
     Many(Vec<Slice>),
 }
 
-/// What a Range value of up to `most` ranges means for a body of that length. Each byte is selected once, so that a set
-/// of ranges costs at most the body and `most` headers; a larger set asks for the whole (RFC 9110 14.2 allows both).
-/// With `most` at 1 a second range is an error, as in varnishd. A value with a unit that isn't known here is ignored (RFC 9110 14.2;
-/// varnishd answers 416), and of a body whose length isn't known yet no part is given.
+/// Parts that a Range value of up to `most` ranges selects in a body of that length. Each byte is selected once, so
+/// that a set of ranges costs at most the body and `most` headers; a larger set asks for the whole (RFC 9110 14.2
+/// allows both). With `most` at 1 a second range is an error, as in varnishd. A value with a unit that isn't known here
+/// is ignored (RFC 9110 14.2; varnishd answers 416), and of a body whose length isn't known yet no part is given.
 ///
 /// # Errors
 /// See [`RangeError`]; of several ranges those beyond the body are left out, unless all are.
@@ -176,7 +177,7 @@ fn joined(slices: impl Iterator<Item = Slice>) -> Vec<Slice> {
     placed.into_iter().map(|(slice, _)| slice).collect()
 }
 
-/// What follows `bytes=`.
+/// The text behind `bytes=`.
 fn ranges_of(value: &[u8]) -> Result<&[u8], RangeError> {
     let at = memchr::memchr(b'=', value).ok_or(RangeError::NoEquals)?;
     if !value[..at].eq_ignore_ascii_case(b"bytes") {
@@ -185,7 +186,7 @@ fn ranges_of(value: &[u8]) -> Result<&[u8], RangeError> {
     Ok(&value[at + 1..])
 }
 
-/// Whether a value begins with a range unit, known or not: a token before `=` (RFC 9110 14.1).
+/// True if a value begins with a range unit, known or not: a token before `=` (RFC 9110 14.1).
 fn is_unit(value: &[u8]) -> bool {
     value.split(|&byte| byte == b'=').next().is_some_and(is_token)
 }
@@ -207,7 +208,7 @@ fn parse_spec(text: &[u8]) -> Result<(ByteRange, &[u8]), RangeError> {
 }
 
 impl ByteRange {
-    /// What the range means for a body of that length (`None`: not known yet). `Ok(None)`: answer with the whole body.
+    /// The slice of a body of that length (`None`: not known yet). `Ok(None)`: answer with the whole body.
     ///
     /// # Errors
     /// [`RangeError::Beyond`].
@@ -228,9 +229,9 @@ impl ByteRange {
 /// A Content-Range field of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRange {
-    /// `None`: `bytes */n`.
+    /// The slice; `None` for `bytes */n`.
     pub slice: Option<Slice>,
-    /// `None`: `bytes a-b/*`.
+    /// The body's length; `None` for `bytes a-b/*`.
     pub complete: Option<u64>,
 }
 
@@ -277,7 +278,7 @@ pub fn content_range(response: &Head) -> Result<Option<ContentRange>, BadContent
     Ok(Some(ContentRange { slice, complete }))
 }
 
-/// Why a response doesn't fit the Range that was asked for; the text is for the Error record.
+/// The reason why a response doesn't fit the Range that was asked for; the text is for the Error record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch(pub String);
 
@@ -325,11 +326,11 @@ pub fn check_response(request: &Head, response: &Head, content_length: Option<u6
     misfit
 }
 
-/// So many ranges of a request are compared with what came; more than any origin gives parts for.
+/// Most ranges of a request that are compared with the response: more than any origin gives parts for.
 const MAX_CHECKED: usize = 1000;
 
 impl ByteRange {
-    /// Why that slice isn't an answer to this range, in varnishd's words.
+    /// The reason why that slice isn't an answer to this range, in varnishd's words.
     fn misfit(self, got: Slice) -> Option<String> {
         match self {
             ByteRange::From { low, .. } if low != got.low => Some(format!("Expected low range {}, got {low}", got.low)),

@@ -5,10 +5,10 @@
 /// The fields of vmod_xkey(3).
 pub const XKEY: &str = "xkey X-HashTwo";
 
-/// What is between two tags of a value.
+/// Separators of tags in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Between {
-    /// Blanks or commas.
+    /// Blanks or commas separate.
     Both,
     /// Blanks: a comma is part of a tag.
     Blanks,
@@ -16,12 +16,12 @@ pub enum Between {
     Commas,
 }
 
-/// One such field.
+/// One field with tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagField<'a> {
-    /// Its name.
+    /// Name of the field.
     pub name: &'a str,
-    /// How its values are taken apart.
+    /// Separators of its values.
     pub between: Between,
 }
 
@@ -30,7 +30,7 @@ const CUSTOMS: [(&str, Between); 3] =
     [("Surrogate-Key", Between::Blanks), ("Cache-Tag", Between::Commas), ("Edge-Cache-Tag", Between::Commas)];
 
 impl<'a> TagField<'a> {
-    /// What a word of the parameter says.
+    /// The field that a word of the parameter names.
     fn of(word: &'a str) -> Option<TagField<'a>> {
         let (name, between) = match word.split_once('=') {
             Some((name, "blank")) => (name, Between::Blanks),

@@ -20,12 +20,12 @@ fn split(text: &[u8], between: Between) -> impl Iterator<Item = &[u8]> {
     text.split(is_between).map(<[u8]>::trim_ascii).filter(|word| is_plain(word))
 }
 
-/// Whether a field can name that tag: those of modules and of URLs begin with a control character.
+/// True if a field can name that tag: those of modules and of URLs begin with a control character.
 pub fn is_plain(tag: &[u8]) -> bool {
     tag.first().is_some_and(|b| *b > b' ')
 }
 
-/// What the tag of a URL begins with, and a purge of all URLs that begin so.
+/// Prefix of a URL's tag, and of a purge of all URLs that begin so.
 const URL: &[u8] = b"\x01u";
 const PREFIX: &[u8] = b"\x01p";
 
@@ -34,27 +34,27 @@ pub fn of_url(host: &[u8], url: &[u8]) -> Vec<u8> {
     place(URL, host, url)
 }
 
-/// What purges the tags of all URLs at a host that begin so.
+/// The purge for the tags of all URLs at a host that begin so.
 pub fn of_prefix(host: &[u8], prefix: &[u8]) -> Vec<u8> {
     place(PREFIX, host, prefix)
 }
 
-/// Whether only the tags of URLs can be meant.
+/// True if only the tags of URLs can be meant.
 pub fn is_of_urls(purge: &[u8]) -> bool {
     purge.starts_with(URL) || purge.starts_with(PREFIX)
 }
 
-/// How the tags go on that a purge by prefix means; `None`: it means one tag.
+/// The prefix of tags that a purge by prefix means; `None`: it means one tag.
 pub fn prefix(purge: &[u8]) -> Option<&[u8]> {
     purge.strip_prefix(PREFIX)
 }
 
-/// Whether a tag is one that a purge by [`prefix`] means.
+/// True if a tag is one that a purge by [`prefix`] means.
 pub fn begins_with(tag: &[u8], prefix: &[u8]) -> bool {
     tag.strip_prefix(URL).is_some_and(|place| place.starts_with(prefix))
 }
 
-/// Whether a purge means that tag.
+/// True if a purge means that tag.
 pub fn covers(purge: &[u8], tag: &[u8]) -> bool {
     prefix(purge).map_or(purge == tag, |prefix| begins_with(tag, prefix))
 }

@@ -37,7 +37,7 @@ impl TraceContext {
         (trace != 0 && span != 0).then_some(TraceContext { trace, span, flags })
     }
 
-    /// Whether the caller keeps what it knows of this trace.
+    /// True if the caller keeps what it knows of this trace.
     pub fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
     }
@@ -69,7 +69,7 @@ fn mixed(number: u64) -> u64 {
     n ^ (n >> 31)
 }
 
-/// Lower-case digits only.
+/// Parses lower-case digits only.
 fn hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0u128, |n, digit| match digit {
         b'0'..=b'9' => Some(n << 4 | u128::from(digit - b'0')),

@@ -3,14 +3,14 @@
 //! fields count. All of them read s-maxage, max-age, Age, Expires and Date alike; `default_ttl`, `default_grace` and
 //! `default_keep` are 120 s, 10 s and 0 in each.
 
-/// What a status makes of a response's time to live.
+/// The lifetimes by status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lives {
-    /// As long as it says; `default_ttl` when it says nothing.
+    /// The lifetime in its fields; `default_ttl` without any.
     ByDefault,
-    /// As long as it says; not at all when it says nothing.
+    /// The lifetime in its fields; none without any.
     IfSaid,
-    /// Not at all.
+    /// No lifetime in any case.
     Never,
 }
 
@@ -20,7 +20,7 @@ pub struct TtlRules {
     by_default: &'static [u16],
     if_said: &'static [u16],
     others: Lives,
-    /// Whether stale-while-revalidate is an object's grace.
+    /// Takes stale-while-revalidate as an object's grace.
     pub stale_while_revalidate: bool,
 }
 
@@ -45,7 +45,7 @@ pub const V2X: TtlRules =
     TtlRules { by_default: &[], if_said: &[], others: Lives::ByDefault, stale_while_revalidate: false };
 
 impl TtlRules {
-    /// What a status makes of it.
+    /// The rule for a status.
     pub fn lives(&self, status: u16) -> Lives {
         if self.by_default.contains(&status) {
             Lives::ByDefault

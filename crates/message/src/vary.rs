@@ -13,7 +13,7 @@ use crate::{Codings, Head, names};
 const ABSENT: u16 = 0xffff;
 const MAX_NAME: usize = 127;
 
-/// Why a response's Vary gives no key: the response is not to be stored.
+/// Reasons why a response's Vary gives no key: the response is not to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VaryError {
     /// A name longer than 127 bytes.
@@ -35,7 +35,8 @@ impl VaryError {
     }
 }
 
-/// Whether the response varies on everything (`Vary: *`): no later request can match. (The built-in VCL doesn't cache it.)
+/// True if the response varies on everything (`Vary: *`): no later request can match. (The built-in VCL doesn't cache
+/// it.)
 pub fn is_star(response: &Head) -> bool {
     response.get_all(names::VARY.as_bytes()).any(|value| crate::list::members(value).any(|m| m == b"*"))
 }
@@ -101,8 +102,8 @@ pub(crate) fn is_ignored(name: &[u8], supported: Codings) -> bool {
     !supported.is_empty() && name.eq_ignore_ascii_case(names::ACCEPT_ENCODING.as_bytes())
 }
 
-/// Whether `request` gets the variant with this key. `supported`: the codings that we make and undo. A damaged key matches
-/// nothing.
+/// True if `request` gets the variant with this key. `supported`: the codings that we make and undo. A damaged key
+/// matches nothing.
 pub fn matches(key: &[u8], request: &Head, supported: Codings) -> bool {
     let mut entries = Entries(key);
     let is_same =
@@ -116,7 +117,7 @@ pub fn matches(key: &[u8], request: &Head, supported: Codings) -> bool {
 pub struct Entry<'a> {
     /// The field's name as Vary has it.
     pub name: &'a [u8],
-    /// Its value in the request; `None`: absent.
+    /// The value in the request; `None`: absent.
     pub value: Option<&'a [u8]>,
 }
 

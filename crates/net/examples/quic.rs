@@ -28,7 +28,7 @@ use quinn::{
 const ALPN: &[u8] = b"h3";
 /// A control stream with SETTINGS that say nothing.
 const CONTROL: &[u8] = &[0, 4, 0];
-/// Of an answer that is read.
+/// Most bytes of an answer that are read.
 const MOST_BYTES: usize = 16 << 20;
 /// Streams that the echo lets a client have.
 const MOST_STREAMS: u32 = 1000;
@@ -68,7 +68,6 @@ fn socket() -> std::io::Result<UdpSocket> {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
 }
 
-/// The bare server.
 async fn echo(roots: &str, port: &str, bytes: usize) -> Result<(), Failed> {
     let tls = testkit_tls::World::new();
     let mut config = ServerConfig::with_crypto(tls.make_quic_server(ALPN));
@@ -107,7 +106,7 @@ async fn answer_all(connection: &Connection, answer: Rc<[u8]>) {
     }
 }
 
-/// What each request and each connection is made with.
+/// Settings for each request and connection.
 struct Client {
     config: ClientConfig,
     name: String,
@@ -172,7 +171,7 @@ fn request(name: &str, path: &str) -> Vec<u8> {
     [&[1, 0x40 | (section.len() >> 8) as u8, section.len() as u8], &section[..]].concat()
 }
 
-/// What came of the requests so far.
+/// Results of the requests so far.
 #[derive(Default)]
 struct Count {
     left: Cell<u64>,
@@ -197,7 +196,7 @@ impl Count {
     }
 }
 
-/// So many requests, over all connections.
+/// Sends so many requests, over all connections.
 async fn load(client: Client, connections: usize, streams: usize, requests: u64) -> Result<(), Failed> {
     let (client, count) = (Rc::new(client), Rc::new(Count { left: Cell::new(requests), ..Count::default() }));
     let mut open = Vec::new();

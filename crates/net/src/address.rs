@@ -14,7 +14,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// From an internet address; a v4-mapped v6 address becomes IPv4.
+    /// The end with an internet address; a v4-mapped v6 address becomes IPv4.
     pub fn inet(addr: SocketAddr) -> Self {
         Address::Inet(SocketAddr::new(addr.ip().to_canonical(), addr.port()))
     }
@@ -62,7 +62,7 @@ impl Address {
     }
 }
 
-/// See [`Address::text`].
+/// The text that [`Address::text`] gives.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressText {
     bytes: [u8; 64],
@@ -71,7 +71,7 @@ pub struct AddressText {
 }
 
 impl AddressText {
-    /// The IP.
+    /// The IP as text.
     pub fn ip(&self) -> &[u8] {
         &self.bytes[..usize::from(self.ip_len)]
     }
@@ -110,7 +110,7 @@ impl Write for AddressText {
     }
 }
 
-/// Whether `ip` is within `net/prefix_bits`. Addresses of different families never match; v4-mapped v6 counts as IPv4.
+/// True if `ip` is within `net/prefix_bits`. Addresses of different families never match; v4-mapped v6 counts as IPv4.
 pub fn in_network(ip: IpAddr, net: IpAddr, prefix_bits: u8) -> bool {
     fn bits_equal(a: &[u8], b: &[u8], bits: u8) -> bool {
         let whole = usize::from(bits / 8);

@@ -14,19 +14,19 @@ use crate::{Stream, scarce};
 /// "Too many open files", as the kernel says it.
 const EMFILE: i32 = 24;
 
-/// Where to connect.
+/// Address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// TCP.
+    /// An address for TCP.
     Inet(SocketAddr),
     /// A unix socket's path.
     Unix(PathBuf),
 }
 
-/// Why no connection came about.
+/// Reasons why no connection came about.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// `connect_timeout` passed.
+    /// The limit `connect_timeout` passed.
     Timeout,
     /// Refused, unreachable, no such socket, out of descriptors...
     Os(io::Error),

@@ -18,15 +18,15 @@ pub mod turns;
 
 use turns::Step;
 
-/// What is read at once: most flights are shorter.
+/// Bytes read at once: most flights are shorter.
 const READ: usize = 4096;
 
-/// Why no sealed stream came about.
+/// Reasons why no sealed stream came about.
 #[derive(Debug)]
 pub enum HandshakeError {
-    /// It took too long.
+    /// The handshake took too long.
     Timeout,
-    /// The peer closed.
+    /// The peer closed the connection.
     Closed,
     /// The operating system's word.
     Os(io::Error),
@@ -58,7 +58,7 @@ impl std::fmt::Display for HandshakeError {
 /// A handshake that failed, with the stream, for who wants to end it in order.
 #[derive(Debug)]
 pub struct Failed {
-    /// Why.
+    /// The reason for the failure.
     pub error: HandshakeError,
     /// The stream it was on.
     pub stream: Stream,
@@ -133,16 +133,15 @@ pub async fn answer(
 /// Clients whose addresses nobody has named.
 const UNNAMED: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// When the next step may be done.
 #[derive(Clone, Copy)]
 enum Pace {
     /// At once: a client's are as many as we begin connections.
     Free,
-    /// When its turn comes to be answered.
+    /// The client waits for its turn to be answered.
     Waits(IpAddr),
     /// Now: that turn has come.
     IsCalled(IpAddr),
-    /// When its turn comes behind that.
+    /// The client waits for its turn behind that.
     Follows(IpAddr),
 }
 
@@ -180,13 +179,13 @@ async fn carry_out(
     }
 }
 
-/// Whether there is anything to be done: a client begins with nothing, a server waits for whole records.
+/// True if there is anything to be done: a client begins with nothing, a server waits for whole records.
 fn is_worth_a_step(handshake: &Handshake, received: &[u8]) -> bool {
     !handshake.is_server() || !matches!(tls::record::whole(received), Ok(None))
 }
 
-/// Until the next step may be done; then what the one behind it waits for. Whose time is over by then, or whose peer has gone, costs no
-/// signature.
+/// Waits until the next step may be done; returns the pace of the one behind it. A client whose time is over by then,
+/// or that has gone, costs no signature.
 async fn wait_for(stream: &Stream, pace: Pace, deadline: Option<Instant>) -> Result<Pace, HandshakeError> {
     let (client, step) = match pace {
         Pace::Free => return Ok(Pace::Free),
@@ -200,7 +199,7 @@ async fn wait_for(stream: &Stream, pace: Pace, deadline: Option<Instant>) -> Res
     Ok(Pace::Follows(client))
 }
 
-/// Whether there was anything to wait for.
+/// Waits for a turn; true if there was anything to wait for.
 async fn wait(client: IpAddr, step: Step, deadline: Option<Instant>) -> Result<bool, HandshakeError> {
     match deadline {
         Some(deadline) => {

@@ -13,10 +13,10 @@ use tls::{KernelAbility, KernelKey, Version};
 
 use crate::Stream;
 
-/// Which connections go to the kernel (`tls_kernel`).
+/// Connections that go to the kernel (`tls_kernel`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelUse {
-    /// None.
+    /// No connection goes there.
     Off,
     /// Those that lose nothing by it.
     Auto,
@@ -24,12 +24,12 @@ pub enum KernelUse {
     On,
 }
 
-/// What became of a connection.
+/// Outcome for a connection.
 #[derive(Debug)]
 pub enum KernelTls {
-    /// It is sealed here.
+    /// This process seals it.
     Unasked,
-    /// The kernel seals.
+    /// The kernel seals it.
     Given,
     /// The kernel was to seal, and doesn't: it is sealed here.
     Refused(io::Error),
@@ -54,7 +54,7 @@ impl Calls for Kernel {
 }
 
 impl KernelUse {
-    /// As the parameter says it.
+    /// The value that the parameter's word means.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "off" => KernelUse::Off,
@@ -65,10 +65,10 @@ impl KernelUse {
     }
 }
 
-/// What this kernel can do, tried once on a connection of our own; its word for why not.
+/// The abilities of this kernel, tried once on a connection of our own.
 ///
 /// # Errors
-/// The operating system's word.
+/// The operating system's word for why not.
 pub fn ability() -> io::Result<KernelAbility> {
     static ABILITY: OnceLock<Result<KernelAbility, Option<i32>>> = OnceLock::new();
     let ability = ABILITY.get_or_init(|| try_out().map_err(|error| error.raw_os_error()));

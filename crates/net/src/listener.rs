@@ -33,37 +33,37 @@ enum Inner {
 pub struct Accepted {
     /// The stream, TCP_NODELAY set.
     pub stream: Stream,
-    /// The client's address.
+    /// Address of the client.
     pub peer: Address,
     /// Our end: where the listener listens, asked for only when that is any address.
     pub local: Address,
 }
 
-/// What an accept came to.
+/// Result of an accept.
 #[derive(Debug)]
 pub enum Accept {
-    /// A connection.
+    /// A connection was accepted.
     Connection(Accepted),
-    /// No connection waits.
+    /// No connection is waiting.
     Nothing,
     /// No connection could be had.
     Failed(AcceptFailure),
 }
 
-/// Why no connection could be accepted. Each is counted as one of `MAIN.sess_fail_*`.
+/// Reasons why no connection could be accepted. Each is counted as one of `MAIN.sess_fail_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptFailure {
     /// The client went away while it waited.
     Aborted,
-    /// A signal came.
+    /// A signal interrupted the call.
     Interrupted,
     /// EMFILE, ENFILE: pause before trying again, nothing else helps.
     OutOfDescriptors,
-    /// ENOMEM, ENOBUFS: likewise.
+    /// ENOMEM or ENOBUFS: likewise.
     OutOfMemory,
-    /// EBADF.
+    /// EBADF: the descriptor is bad.
     BadDescriptor,
-    /// Any other reason.
+    /// Any other reason (`MAIN.sess_fail_other`).
     Other,
 }
 
@@ -149,7 +149,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     pub fn local(&self) -> Address {
         match &self.socket {
             Inner::Tcp(l) => {

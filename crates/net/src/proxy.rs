@@ -28,9 +28,9 @@ const V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// A parsed PROXY header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes it took.
+    /// Bytes that the header takes.
     pub consumed: usize,
-    /// Who is behind the proxy; `None`: the connection's own addresses count (LOCAL, unknown families).
+    /// Addresses behind the proxy; `None`: the connection's own addresses count (LOCAL, unknown families).
     pub ends: Option<Ends>,
     /// The raw TLVs of version 2, checked; look into them with [`tlv`].
     pub tlvs: Vec<u8>,
@@ -43,9 +43,9 @@ pub struct Header {
 /// The two ends that a PROXY header tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// The client.
+    /// Address of the client.
     pub source: SocketAddr,
-    /// Where the client connected to.
+    /// Address that the client connected to.
     pub destination: SocketAddr,
 }
 
@@ -64,28 +64,28 @@ impl Ends {
     }
 }
 
-/// How far a header has come.
+/// Progress of reading a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// More bytes are needed.
     Incomplete,
-    /// It is whole.
+    /// The header is complete.
     Complete(Header),
 }
 
-/// Why a PROXY header is refused. The session ends, nothing is sent.
+/// Reasons to refuse a PROXY header. The session ends, nothing is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProxyError {
-    /// It doesn't begin like a PROXY header, or its line doesn't end like one.
+    /// The bytes don't begin like a PROXY header, or its line doesn't end like one.
     NotProxy,
-    /// Longer than allowed.
+    /// The header is too long.
     Overflow,
     /// The text of the log record ProxyGarbage.
     Garbage(String),
 }
 
 impl ProxyError {
-    /// Why the session ends.
+    /// The reason for the session's end.
     pub fn close(&self) -> SessClose {
         match self {
             Self::Overflow => SessClose::RxOverflow,

@@ -29,10 +29,10 @@ const ID_BYTES: usize = 8;
 const MAX_UNI_STREAMS: u8 = 8;
 /// Handshakes that nobody has looked at yet: each may hold a client's first packets.
 const MAX_INCOMING: usize = 1024;
-/// What those may hold, each and all together.
+/// Bytes that those may hold, each and all together.
 const INCOMING_BYTES: u64 = 16 * 1024;
 const INCOMING_BYTES_TOTAL: u64 = 4 << 20;
-/// What of a handshake may come out of order.
+/// Bytes of a handshake that may come out of order.
 const CRYPTO_BYTES: usize = 16 * 1024;
 
 /// Between two packets that get a stateless reset, of an endpoint: the clients of a worker that died come all at once, and each of them that
@@ -42,25 +42,26 @@ const RESET_PAUSE: Duration = Duration::from_micros(200);
 /// Workers that may have died, one after the other, beside one that leaves: so many later is one that has its sockets.
 const MAX_DEATHS: u16 = 8;
 
-/// Which socket of a listener an endpoint has, and in which worker.
+/// Socket of an endpoint among those of a listener, and its worker.
 #[derive(Clone, Debug)]
 pub struct Seat {
-    /// Its number in the order of binding.
+    /// Number of the socket in the order of binding.
     pub member: usize,
-    /// How many there are; at most 128, so that each has several first bytes.
+    /// Number of sockets; at most 128, so that each has several first bytes.
     pub members: usize,
     /// The worker's, so that its connections can be told from those of another.
     pub life: u16,
     /// Set once a packet comes that belongs to a worker after the next one: two share the sockets, and a third needs ours.
     pub is_superseded: Arc<AtomicBool>,
-    /// Whether there is no other: ids that aren't ours then belong to one that is gone, and are answered with a reset.
+    /// True if there is no other worker: ids that aren't ours then belong to one that is gone, and are answered with a
+    /// reset.
     pub is_alone: Arc<AtomicBool>,
 }
 
-/// What a connection may have.
+/// Limits of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests at once.
+    /// Most requests at once.
     pub streams: u32,
     /// Bytes of one request's body that nobody has read.
     pub stream_window: u32,
@@ -68,7 +69,7 @@ pub struct Limits {
     pub window: u32,
     /// Bytes sent, or to be sent, that the client hasn't confirmed.
     pub send_window: u32,
-    /// Without a sign of life for so long it is over.
+    /// Time without a sign of life after which it is over.
     pub idle: Duration,
 }
 
@@ -82,7 +83,7 @@ pub fn listen(fd: OwnedFd, seat: Seat, keys: &QuicKeys, config: ServerConfig) ->
     listen_on(Tasks.wrap_udp_socket(socket)?, seat, keys, config)
 }
 
-/// As [`listen`], on what carries datagrams in a socket's place.
+/// The same as [`listen`], on what carries datagrams in a socket's place.
 ///
 /// # Errors
 /// The socket's local address can't be read.
@@ -111,8 +112,8 @@ fn endpoint_config(seat: Seat, keys: &QuicKeys) -> EndpointConfig {
     endpoint
 }
 
-/// What connections are like from now on. With `qlog` what happens on them is written there: each that is to have one needs a
-/// configuration of its own.
+/// The settings of connections from now on. With `qlog` their events are written there: each that is to have one needs
+/// a configuration of its own.
 pub fn config(
     server: &Arc<QuicServer>,
     keys: &QuicKeys,
@@ -152,17 +153,17 @@ fn transport(limits: &Limits) -> TransportConfig {
 pub struct Frames {
     /// PING, and what else asks for an answer at once.
     pub pings: u64,
-    /// What speaks of paths and of connection ids, and our own challenges: one for each address that the client comes from.
+    /// Frames about paths and connection ids, and our own challenges: one for each address that the client comes from.
     pub paths: u64,
-    /// What changes windows, or asks for larger ones.
+    /// Frames that change windows, or ask for larger ones.
     pub windows: u64,
-    /// STOP_SENDING and RESET_STREAM.
+    /// STOP_SENDING and RESET_STREAM frames.
     pub stops: u64,
-    /// Data, either way.
+    /// Data frames, either way.
     pub data: u64,
 }
 
-/// What came of them so far. What quinn itself bounds isn't here: how many ids and answers to challenges it keeps.
+/// The counts so far. Frames that quinn itself bounds aren't here: how many ids and answers to challenges it keeps.
 pub fn frames(conn: &Connection) -> Frames {
     let stats = conn.stats();
     let (came, went) = (stats.frame_rx, stats.frame_tx);
@@ -197,8 +198,8 @@ impl ConnectionIdGenerator for Ids {
         ConnectionId::new(&id)
     }
 
-    /// Of an id that no connection here has: whether the client may be told so. It is somebody else's connection, if there is another
-    /// worker.
+    /// Checks an id that no connection here has: `Ok` if its connection may be another worker's, so that no reset is
+    /// sent.
     fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
         let &[first, high, low, ..] = &**id else { return Err(InvalidCid) };
         let life = u16::from_be_bytes([high, low]);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use base::text::bad_port;
 
-/// What an address text names, before any look-up.
+/// Endpoint that an address text names, before any look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// Host (`None`: any) and port or service (`None`: the default).
@@ -20,12 +20,12 @@ pub enum Endpoint {
     Unix(PathBuf),
 }
 
-/// Why a text gave no address.
+/// Reasons why a text gave no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolveError {
     /// The text isn't `host[:port]`, `[v6][:port]`, `host port` or a path.
     Syntax(&'static str),
-    /// The resolver's word.
+    /// Error of the resolver.
     Lookup(String),
 }
 
@@ -83,7 +83,7 @@ pub async fn resolve(host: Option<&str>, port: &str, passive: bool) -> Result<Ve
     found.unwrap_or_else(|refused| Err(ResolveError::Lookup(refused.text().to_owned())))
 }
 
-/// As [`resolve`], blocking the caller.
+/// The same as [`resolve`], blocking the caller.
 ///
 /// # Errors
 /// [`ResolveError::Lookup`].

@@ -11,9 +11,9 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 use std::task::{Poll, Waker};
 
-/// From this number on clients take the places of idle ones.
+/// Number from which on clients take the places of idle ones.
 static SCARCE: AtomicI32 = AtomicI32::new(i32::MAX);
-/// From this number on descriptors are the CLI's.
+/// Number from which on descriptors are the CLI's.
 static KEPT: AtomicI32 = AtomicI32::new(i32::MAX);
 
 /// A number was that high, and there weren't enough again since.
@@ -33,7 +33,7 @@ pub fn set_limit(limit: u64) {
     SCARCE.store(number(10, 12, 1024), Relaxed);
 }
 
-/// Whether few are left, now that there is a descriptor of this number; `None`: there was none any more.
+/// True if few are left, now that there is a descriptor of this number; `None`: there was none any more.
 #[inline]
 pub fn are_few_left(number: Option<i32>) -> bool {
     let scarce = SCARCE.load(Relaxed);
@@ -53,20 +53,20 @@ fn count(scarce: i32) -> bool {
     open >= scarce
 }
 
-/// Whether few were left a short while ago: a connection that is over isn't kept open then.
+/// True if few were left a short while ago: a connection that is over isn't kept open then.
 #[inline]
 pub fn is_near() -> bool {
     IS_NEAR.load(Relaxed)
 }
 
-/// Whether it is one of those that are left to the CLI.
+/// True if it is one of those that are left to the CLI.
 #[inline]
 pub fn is_kept(number: i32) -> bool {
     number >= KEPT.load(Relaxed)
 }
 
-/// What a connection is among the idle ones of its thread. It is made when the connection is idle for the first time, so that later times
-/// allocate nothing.
+/// Entry of a connection among the idle ones of its thread. It is made when the connection is idle for the first time,
+/// so that later times allocate nothing.
 #[derive(Default)]
 pub struct IdleSeat(OnceCell<Rc<IdleEntry>>);
 

@@ -23,7 +23,7 @@ mod pieces;
 
 use pieces::Pieces;
 
-/// What is read at once: two long records.
+/// Bytes read at once: two long records.
 const SCRATCH_IN: usize = 2 * MAX_RECORD;
 
 /// Most records that are sealed for one write.
@@ -33,7 +33,7 @@ const RECORDS_OUT: usize = 4;
 /// fill three packets each.
 const SHORT: usize = 4096;
 
-/// How many are short.
+/// Number of short records.
 const SHORT_RECORDS: u8 = 2;
 
 thread_local! {
@@ -51,29 +51,28 @@ pub struct Sealed {
 #[derive(Debug)]
 struct State {
     traffic: Traffic,
-    /// What came and wasn't opened.
     records: Vec<u8>,
-    /// What was opened and not read.
+    /// Plaintext that wasn't read.
     plain: Leftover,
-    /// What was sealed and not sent.
+    /// Records that weren't sent.
     unsent: Leftover,
-    /// Where the records of data in `unsent` end, and how much plaintext each has.
+    /// End of each record of data in `unsent`, and how much plaintext it has.
     ends: Vec<(usize, usize)>,
-    /// How many bytes of plaintext are sent that their writer hasn't been told of.
+    /// Bytes of sent plaintext that their writer hasn't been told of.
     unreported: usize,
-    /// Why nothing more can be read: for whoever reads.
+    /// Reason why nothing more can be read: for the reader.
     fault: Option<tls::Error>,
-    /// Why nothing more can be written.
+    /// Reason why nothing more can be written.
     write_fault: Option<WriteFault>,
     /// The end follows what is unsent.
     is_ending: bool,
-    /// How many of the next records are short.
+    /// Number of the next records that are short.
     short: u8,
     /// The end came without the peer's word for it.
     was_cut: bool,
 }
 
-/// Why nothing more can be written to a stream that carries TLS.
+/// Reasons why nothing more can be written to a stream that carries TLS.
 #[derive(Clone, Debug)]
 pub enum WriteFault {
     /// Nothing more can be sealed.
@@ -92,7 +91,7 @@ impl std::fmt::Display for WriteFault {
     }
 }
 
-/// Where plaintext goes.
+/// The receiver of plaintext.
 trait Sink {
     /// Takes the first bytes and says how many.
     fn put(&mut self, bytes: &[u8]) -> usize;
@@ -145,7 +144,6 @@ impl Sink for Nowhere {
     }
 }
 
-/// What a read came to.
 enum Taken {
     /// Plaintext, so many bytes of it; there may be more that the sink had no room for.
     Bytes(usize),
@@ -171,7 +169,6 @@ impl Sealed {
         Sealed { inner, state: RefCell::new(state) }
     }
 
-    /// The stream that carries the records.
     pub(crate) fn inner(&self) -> &Stream {
         &self.inner
     }
@@ -180,7 +177,7 @@ impl Sealed {
         Ok(Sealed { inner: self.inner.move_here()?, state: self.state })
     }
 
-    /// Whether a read has something to say without the socket.
+    /// True if a read has a result without the socket.
     fn has_input(&self) -> bool {
         let state = self.state.borrow();
         !state.plain.is_empty()
@@ -225,7 +222,7 @@ impl Sealed {
         }
     }
 
-    /// What waits to be read. Tickets and new keys that came are dealt with, and are nothing.
+    /// The state of waiting input. Tickets and new keys that came are dealt with, and count as nothing.
     pub(crate) fn pending(&self) -> IdleState {
         self.look(|scratch| match self.inner.socket() {
             Some(socket) => read_socket(&mut &*socket, scratch),
@@ -352,17 +349,15 @@ impl Sealed {
         }
     }
 
-    /// Why nothing can be read any more.
     pub(crate) fn fault(&self) -> Option<tls::Error> {
         self.state.borrow().fault.clone()
     }
 
-    /// Why nothing can be written any more.
     pub(crate) fn write_fault(&self) -> Option<WriteFault> {
         self.state.borrow().write_fault.clone()
     }
 
-    /// Whether the end came without the peer's word for it, so that more may have been meant to come.
+    /// True if the end came without the peer's close_notify, so that more may have been meant to come.
     pub(crate) fn was_cut(&self) -> bool {
         self.state.borrow().was_cut
     }

@@ -27,7 +27,7 @@ use crate::sealed::{Sealed, WriteFault};
 pub enum Stream {
     /// TCP over IPv4 or IPv6.
     Tcp(TcpStream),
-    /// A unix-domain stream.
+    /// A unix-domain stream socket.
     Unix(UnixStream),
     /// One of the others, which carries TLS.
     Sealed(Box<Sealed>),
@@ -35,16 +35,16 @@ pub enum Stream {
     Socketless(Box<dyn Socketless>),
 }
 
-/// What a stream without a descriptor does. The product has none: tests and simulations bring theirs (`testkit-net`).
-/// Methods do what those of [`Stream`] with their names do, unless they say otherwise.
+/// A stream without a descriptor. The product has none: tests and simulations bring theirs (`testkit-net`). Methods do
+/// what those of [`Stream`] with their names do, unless they say otherwise.
 pub trait Socketless: Any + fmt::Debug + Send {
     /// The stream's number in the log, in place of a descriptor's.
     fn number(&self) -> u32;
 
-    /// Our own address.
+    /// Address of our end.
     fn local(&self) -> Address;
 
-    /// The peer's address.
+    /// Address of the peer.
     fn peer(&self) -> Address;
 
     /// Ready when bytes can be read or the peer has closed.
@@ -65,7 +65,7 @@ pub trait Socketless: Any + fmt::Debug + Send {
     /// As a socket's.
     fn try_write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// As a `recv` of one byte with `MSG_PEEK`.
+    /// Does what a `recv` of one byte with `MSG_PEEK` does.
     ///
     /// # Errors
     /// As a socket's.
@@ -116,7 +116,7 @@ macro_rules! on {
 pub struct ParkedStream {
     stream: Stream,
     home: u64,
-    /// In which turn of its runtime it was put aside.
+    /// Turn of its runtime in which it was put aside.
     turn: u64,
 }
 
@@ -124,11 +124,11 @@ pub struct ParkedStream {
 #[derive(Debug)]
 pub struct ZeroCopy<'a> {
     socket: &'a TcpStream,
-    /// What has a say in it, where the kernel seals.
+    /// State of TLS, where the kernel seals.
     sealed: Option<&'a Sealed>,
 }
 
-/// What waits on an idle connection.
+/// State of an idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleState {
     /// Nothing: the connection may be used.
@@ -139,10 +139,10 @@ pub enum IdleState {
     Closed,
 }
 
-/// Why a read or write with a deadline came to nothing.
+/// Reasons why a read or write with a deadline came to nothing.
 #[derive(Debug)]
 pub enum IoError {
-    /// The deadline passed.
+    /// The deadline has passed.
     Timeout,
     /// The peer closed its side before all was written.
     Closed,
@@ -153,11 +153,11 @@ pub enum IoError {
 /// TCP keepalive settings, as Varnish's `tcp_keepalive_*` parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// `tcp_keepalive_time`
+    /// Parameter `tcp_keepalive_time`, in seconds.
     pub time: Duration,
-    /// `tcp_keepalive_intvl`
+    /// Parameter `tcp_keepalive_intvl`, in seconds.
     pub interval: Duration,
-    /// `tcp_keepalive_probes`
+    /// Number of probes (`tcp_keepalive_probes`).
     pub probes: u32,
 }
 
@@ -223,7 +223,7 @@ impl Stream {
         }
     }
 
-    /// What the log calls it: the number of its descriptor, or what stands for one.
+    /// The number in the log: that of its descriptor, or what stands for one.
     pub fn number(&self) -> u32 {
         match self {
             Stream::Tcp(s) => s.as_raw_fd().unsigned_abs(),
@@ -233,18 +233,18 @@ impl Stream {
         }
     }
 
-    /// Its descriptor's number, which says how many are open ([`crate::scarce`]); `None` where no socket is.
+    /// The descriptor's number, which says how many are open ([`crate::scarce`]); `None` where no socket is.
     pub fn descriptor(&self) -> Option<i32> {
         self.fd()
     }
 
-    /// Its socket, to ask the kernel about the connection; `None` where no socket is.
+    /// The socket, to ask the kernel about the connection; `None` where no socket is.
     pub fn socket_number(&self) -> Option<SocketNumber> {
         self.fd().map(SocketNumber::new)
     }
 
-    /// How to send without a copy, where the kernel may take the bytes as they lie in memory: on TCP, and only as long as they
-    /// travel as they are, or the kernel seals them.
+    /// A sender without a copy, where the kernel may take the bytes as they lie in memory: on TCP, and only as long as
+    /// they travel as they are, or the kernel seals them.
     pub fn zero_copy(&self) -> Option<ZeroCopy<'_>> {
         match self {
             Stream::Tcp(socket) => Some(ZeroCopy { socket, sealed: None }),
@@ -345,8 +345,8 @@ impl Stream {
         on!(self, s => s.try_read_buf(into))
     }
 
-    /// As [`Stream::try_read_buf`], and waits when nothing is there. A read that leaves spare capacity has emptied the
-    /// socket: the next call then waits without asking the system again.
+    /// Does what [`Stream::try_read_buf`] does, and waits when nothing is there. A read that leaves spare capacity has
+    /// emptied the socket: the next call then waits without asking the system again.
     pub fn poll_read_buf(&mut self, cx: &mut Context<'_>, into: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         if into.len() == into.capacity() {
             return Poll::Ready(Err(ErrorKind::InvalidInput.into()));
@@ -492,7 +492,7 @@ impl Stream {
         Ok(())
     }
 
-    /// What waits to be read, without reading it.
+    /// The state of waiting input, without reading it.
     pub fn pending(&self) -> IdleState {
         // Sockets here never block, so that a look answers at once.
         pending_of(match self {
@@ -503,8 +503,8 @@ impl Stream {
         })
     }
 
-    /// What waits to be read as far as the runtime has heard when it last asked for events: the system is asked only when
-    /// there was one. On the thread of the stream's runtime.
+    /// The state of waiting input as far as the runtime has heard when it last asked for events: the system is asked
+    /// only when there was one. On the thread of the stream's runtime.
     fn heard(&self) -> IdleState {
         pending_of(match self {
             Stream::Tcp(s) => s.try_io(Interest::READABLE, || peek(&SockRef::from(s))),
@@ -533,7 +533,8 @@ impl Stream {
         if let Stream::Sealed(s) = self { s.poll_ended(cx) } else { Poll::Ready(()) }
     }
 
-    /// What carries the records where it is sealed; else itself. For who reads what nobody will open any more.
+    /// The stream that carries the records where it is sealed; else itself. For readers of bytes that nobody will open
+    /// any more.
     pub fn carrier(&self) -> &Stream {
         if let Stream::Sealed(s) = self { s.inner() } else { self }
     }
@@ -569,7 +570,7 @@ impl Stream {
         }
     }
 
-    /// Our own address.
+    /// Address of our end.
     pub fn local(&self) -> Address {
         match self {
             Stream::Tcp(s) => s.local_addr().map_or(nowhere(), Address::inet),
@@ -579,7 +580,7 @@ impl Stream {
         }
     }
 
-    /// Whether it is a unix-domain stream.
+    /// True for a unix-domain stream.
     pub fn is_unix(&self) -> bool {
         match self {
             Stream::Unix(_) => true,
@@ -589,23 +590,23 @@ impl Stream {
         }
     }
 
-    /// Whether it carries TLS.
+    /// True if it carries TLS.
     pub fn is_sealed(&self) -> bool {
         matches!(self, Stream::Sealed(_))
     }
 
-    /// Why what TLS carries can't be read any more, once something has gone wrong with it.
+    /// The reason why TLS can't be read any more, once something has gone wrong with it.
     pub fn tls_fault(&self) -> Option<tls::Error> {
         if let Stream::Sealed(s) = self { s.fault() } else { None }
     }
 
-    /// Why nothing can be written any more to one that carries TLS.
+    /// The reason why nothing can be written any more to one that carries TLS.
     pub fn tls_write_fault(&self) -> Option<WriteFault> {
         if let Stream::Sealed(s) = self { s.write_fault() } else { None }
     }
 
-    /// Whether the end that was read came without the peer's word for it (RFC 8446 6.1), as anybody between could make it. Without
-    /// TLS there is no telling.
+    /// True if the end that was read came without the peer's close_notify (RFC 8446 6.1), as anybody between could make
+    /// it. Without TLS there is no telling.
     pub fn was_cut(&self) -> bool {
         matches!(self, Stream::Sealed(s) if s.was_cut())
     }
@@ -692,7 +693,7 @@ impl ZeroCopy<'_> {
     }
 }
 
-/// Whether a socket is unix-domain; an error when it is neither that nor internet.
+/// True for a unix-domain socket; an error when it is neither that nor internet.
 pub(crate) fn is_unix(socket: &SockRef<'_>) -> io::Result<bool> {
     match socket.domain()? {
         Domain::UNIX => Ok(true),
@@ -710,12 +711,12 @@ impl ParkedStream {
         if self.home == rt::home() { Ok(self.stream) } else { self.stream.move_here() }
     }
 
-    /// What waits to be read, without reading it.
+    /// The state of waiting input, without reading it.
     pub fn pending(&self) -> IdleState {
         self.stream.pending()
     }
 
-    /// Whether it is registered with the runtime of the thread whose [`rt::home`] that is.
+    /// True if it is registered with the runtime of the thread whose [`rt::home`] that is.
     pub fn is_home(&self, home: u64) -> bool {
         self.home == home
     }

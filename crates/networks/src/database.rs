@@ -29,26 +29,26 @@ use crate::ranges::{Range, Ranges, number_of, prefix};
 const MOST_LINE: u64 = 64 << 10;
 /// Bytes of a file of names, at most.
 const MOST_NAMES: u64 = 256 << 20;
-/// Of a file's lines, what may be unknown: more, and it is another kind of file.
+/// Most of a file's lines that may be unknown: with more it is another kind of file.
 const MOST_UNKNOWN: usize = 1000;
 const GZIP: &[u8] = &[0x1f, 0x8b];
-/// Where a MaxMind database says so, from its end (MaxMind DB File Format Specification 2.0).
+/// The mark by which a MaxMind database is known, from its end (MaxMind DB File Format Specification 2.0).
 const MMDB_MARK: &[u8] = b"\xab\xcd\xefMaxMind.com";
 const MMDB_TAIL: usize = 128 << 10;
 
 /// A country's two letters.
 pub type Country = [u8; 2];
 
-/// What is known of an address.
+/// The facts known of an address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Origin {
     /// The number of the network (autonomous system) that it is announced by; 0: none.
     pub asn: u32,
-    /// Where that says.
+    /// The country, if the file says it.
     pub country: Option<Country>,
 }
 
-/// All files together.
+/// The ranges of all files together.
 #[derive(Default)]
 pub struct Database {
     files: Vec<Source>,
@@ -57,7 +57,6 @@ pub struct Database {
     told: Mutex<HashMap<u32, String>>,
 }
 
-/// A file.
 struct Source {
     name: String,
     known: Known,
@@ -118,7 +117,7 @@ impl Database {
         if self.names.len() == before { Err(format!("{file}: has no names of networks")) } else { Ok(()) }
     }
 
-    /// What is known of an address.
+    /// The facts known of an address.
     pub fn origin(&self, address: IpAddr) -> Origin {
         let mut origin = Origin::default();
         for file in &self.files {
@@ -195,7 +194,7 @@ impl Source {
     }
 }
 
-/// Two letters.
+/// The country of two letters.
 pub fn country_of(text: &str) -> Option<Country> {
     let bytes: Country = text.as_bytes().try_into().ok()?;
     bytes.iter().all(u8::is_ascii_alphabetic).then(|| bytes.map(|b| b.to_ascii_uppercase()))
@@ -218,7 +217,7 @@ fn read(file: &str, most: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What a file of lines says.
+/// The ranges of a file of lines.
 #[derive(Default)]
 struct Lines {
     ranges: Vec<Range>,

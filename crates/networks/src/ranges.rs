@@ -12,7 +12,7 @@ pub struct Range {
     pub owner: u32,
 }
 
-/// Where IPv4 addresses are among IPv6 ones (RFC 4291 2.5.5.2).
+/// The place of IPv4 addresses among IPv6 ones (RFC 4291 2.5.5.2).
 const MAPPED: u128 = 0xffff << 32;
 
 /// An address as a number; an IPv4 address and the IPv6 address that it is mapped to are the same.
@@ -40,7 +40,8 @@ pub fn prefix(address: IpAddr, length: u32) -> Option<(u128, u128)> {
 pub struct Ranges(Vec<Range>);
 
 impl Ranges {
-    /// Of ranges in any order, which may lie within each other. Of two that are the same the later one counts.
+    /// Sorts ranges that come in any order, which may lie within each other. Of two that are the same the later one
+    /// counts.
     pub fn of(mut all: Vec<Range>) -> Ranges {
         // Wide ones first, so that narrow ones lie on top of them.
         all.sort_by(|a, b| a.first.cmp(&b.first).then(b.last.cmp(&a.last)));
@@ -72,13 +73,13 @@ impl Ranges {
         Ranges(flat)
     }
 
-    /// What an address belongs to.
+    /// The owner of an address.
     pub fn owner(&self, address: u128) -> Option<u32> {
         let after = self.0.partition_point(|range| range.first <= address);
         self.0[..after].last().filter(|range| address <= range.last).map(|range| range.owner)
     }
 
-    /// How many there are.
+    /// Number of ranges.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -116,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a look at all of them says, as long as they are nested, as prefixes are.
+        /// A search finds what a look at all of them finds, as long as they are nested, as prefixes are.
         #[test]
         fn as_a_search_of_all_says(of in proptest::collection::vec((0u32..64, 0u32..7), 1..20)) {
             let all: Vec<Range> = of.iter().enumerate().map(|(n, &(at, bits))| {

@@ -17,13 +17,11 @@ macro_rules! bits {
             /// Names and texts, by bit number.
             pub const NAMES: &'static [(&'static str, &'static str)] = &[$(($name, $text)),*];
 
-            /// Whether the bit is set.
             #[inline]
             pub const fn has(self, bit: $bit) -> bool {
                 self.0 & (1 << bit as u32) != 0
             }
 
-            /// Sets or clears a bit.
             pub const fn set(&mut self, bit: $bit, on: bool) {
                 if on { self.0 |= 1 << bit as u32 } else { self.0 &= !(1 << bit as u32) }
             }
@@ -32,7 +30,7 @@ macro_rules! bits {
 }
 
 bits! {
-    /// Value of `debug`.
+    /// The value of `debug`.
     DebugBits DebugBit {
         ReqState "req_state" "No effect here: what a request does is in its own log records";
         Workspace "workspace" "No effect here: there are no workspaces";
@@ -57,7 +55,7 @@ bits! {
 }
 
 bits! {
-    /// Value of `experimental`.
+    /// The value of `experimental`.
     ExperimentalBits ExperimentalBit {
         DropPools "drop_pools" "No effect here: there are no thread pools to drop";
     }
@@ -67,19 +65,19 @@ impl FeatureBits {
     /// Somebody said `-http2`: TLS doesn't offer it either, which otherwise needs no feature.
     const HTTP2_REFUSED: u64 = 1 << 63;
 
-    /// Whether HTTP/2 is offered by TLS (ALPN).
+    /// True if TLS offers HTTP/2 (ALPN).
     pub const fn offers_http2(self) -> bool {
         self.0 & Self::HTTP2_REFUSED == 0
     }
 
-    /// After bits were set or cleared by their names.
+    /// Is called after bits were set or cleared by their names.
     pub(super) fn note_http2(&mut self, is_on: bool) {
         if is_on { self.0 &= !Self::HTTP2_REFUSED } else { self.0 |= Self::HTTP2_REFUSED }
     }
 }
 
 bits! {
-    /// Value of `feature`.
+    /// The value of `feature`.
     FeatureBits FeatureBit {
         Http2 "http2" "HTTP/2 in clear text; -http2 takes it from TLS, too, which offers it otherwise";
         ShortPanic "short_panic" "No effect here: a report of a panic has no dump of memory to leave out";

@@ -2,36 +2,35 @@
 //! Classes of requests that need a backend, as the parameter `classes` declares them:
 //! `dear: workers=4, chairs=50, patience=10s, page=on; api: workers=8`.
 
-/// Who is in no other class, if it is declared.
+/// The class of those who are in no other, if it is declared.
 pub const DEFAULT: &str = "default";
-/// So many classes at most, each with queues and counters of its own.
+/// Most classes, each with queues and counters of its own.
 pub const MAX_CLASSES: usize = 32;
 const MAX_NAME_BYTES: usize = 32;
 /// The most workers, chairs and places in the waiting room.
 const MAX_PLACES: u32 = 1_000_000;
 
-/// One class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassSpec {
     /// Letters, digits, `-` and `_`.
     pub name: String,
-    /// How many of its requests may be with a backend at a time.
+    /// Number of its requests that may be with a backend at a time.
     pub workers: u32,
-    /// How many more may wait for one of these.
+    /// Number of further ones that may wait for one of these.
     pub chairs: u32,
     /// Seconds that one waits at most.
     pub patience: f64,
-    /// Its weight where classes compete for `class_workers`.
+    /// The weight where classes compete for `class_workers`.
     pub share: u32,
     /// Seconds of a backend's time from which a request that VCL gives no class is in this one; none are when it is `None`.
     pub above: Option<f64>,
-    /// Whether who finds no chair gets a page that comes back by itself, and keeps his place.
+    /// True if a client that finds no chair gets a page that comes back by itself, and keeps its place.
     pub page: bool,
-    /// How many places are kept for those.
+    /// Number of places that are kept for those.
     pub room: u32,
 }
 
-/// What the text declares, in its order.
+/// The classes that the text declares, in its order.
 ///
 /// # Errors
 /// What is wrong, and where.

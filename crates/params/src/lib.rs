@@ -21,7 +21,7 @@ pub use value::{BytesOrAuto, Kind, PoolParam, Value, show_bytes};
 use message::{Coding, Codings};
 use tables::tags::LogSettings;
 
-/// What has to be known before a parameter is changed.
+/// The facts that have to be known before a parameter is changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flag {
     /// Looked at when an object is made.
@@ -34,7 +34,7 @@ pub enum Flag {
     MustReload,
     /// Takes effect when the worker is started again.
     MustRestart,
-    /// For developers.
+    /// The parameter is for developers.
     Wizard,
     /// The default hangs on how the program was built.
     BuildOptions,
@@ -46,22 +46,18 @@ pub enum Flag {
     NoEffect,
 }
 
-/// What is known of one parameter.
+/// The definition of one parameter.
 #[derive(Debug)]
 pub struct Spec {
-    /// Name.
     pub name: &'static str,
-    /// Type of the value.
     pub kind: Kind,
     /// Default, as `param.show` shows it.
     pub default: &'static str,
-    /// Unit or empty.
     pub unit: &'static str,
     /// Least value allowed; see [`Spec::limits`].
     pub min: Option<&'static str>,
     /// Greatest value allowed; see [`Spec::limits`].
     pub max: Option<&'static str>,
-    /// Flags.
     pub flags: &'static [Flag],
     /// Text; paragraphs end in a newline.
     pub text: &'static str,
@@ -69,42 +65,30 @@ pub struct Spec {
     pub(crate) put: fn(&mut Params, Value),
 }
 
-/// Why a parameter was not set. `Display` is the whole text of the CLI's reply.
+/// The reason why a parameter was not set. `Display` is the whole text of the CLI's reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ParamError {
     /// No parameter of this name.
-    Unknown {
-        /// As given.
-        name: String,
-    },
+    Unknown { name: String },
     /// A name older or newer releases have; says what to do instead.
     Gone {
-        /// As given.
         name: String,
-        /// What takes its place.
+        /// The thing that takes its place.
         instead: &'static str,
         /// Setting it may be taken for done: nobody can miss it.
         is_forgiven: bool,
     },
     /// The value cannot be.
     Invalid {
-        /// Name.
         name: &'static str,
-        /// As given.
         value: String,
         /// Ends in a newline mostly, as Varnish writes it.
         reason: String,
     },
     /// Not on this platform.
-    NotAvailable {
-        /// Name.
-        name: &'static str,
-    },
-    /// `-r` forbids it.
-    Protected {
-        /// Name.
-        name: &'static str,
-    },
+    NotAvailable { name: &'static str },
+    /// The option `-r` forbids it.
+    Protected { name: &'static str },
 }
 
 impl ParamError {
@@ -138,7 +122,7 @@ impl std::fmt::Display for ParamError {
 impl std::error::Error for ParamError {}
 
 impl ParamError {
-    /// What to say instead of an error about a name that is gone and that nobody can miss.
+    /// The words to say instead of an error about a name that is gone and that nobody can miss.
     pub fn forgiven(&self) -> Option<String> {
         match self {
             Self::Gone { is_forgiven: true, .. } => self.forgiven_at_start(),
@@ -150,7 +134,7 @@ impl ParamError {
         }
     }
 
-    /// What to say instead of an error about a name that is gone, on the command line: an old start line starts.
+    /// The words to say instead of an error about a name that is gone, on the command line: an old start line starts.
     pub fn forgiven_at_start(&self) -> Option<String> {
         match self {
             Self::Gone { name, instead, .. } => Some(format!("Parameter {name} is ignored: {instead}")),
@@ -159,7 +143,6 @@ impl ParamError {
     }
 }
 
-/// What setting a parameter did.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParamChange {
     /// The parameter; not always the name given (old names are mapped).
@@ -178,7 +161,7 @@ impl ParamChange {
         })
     }
 
-    /// What `param.set` answers: empty, or when the change takes effect. `running`: whether there is a worker.
+    /// The answer of `param.set`: empty, or when the change takes effect. `running`: true if there is a worker.
     pub fn reply(&self, running: bool) -> &'static str {
         if running && self.spec.has(Flag::MustRestart) {
             "\nChange will take effect when child is restarted"
@@ -199,17 +182,14 @@ impl PartialEq for Spec {
 impl Eq for Spec {}
 
 impl Spec {
-    /// Whether it has this flag.
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
     }
 
-    /// Its value in `params`.
     pub fn value(&self, params: &Params) -> Value {
         (self.get)(params)
     }
 
-    /// Whether it has no effect here.
     pub fn no_effect(&self) -> bool {
         self.has(Flag::NoEffect)
     }
@@ -265,7 +245,6 @@ impl Params {
         self.set(name, &text).map(|applied| ParamChange { note: Some(reason.to_owned()), ..applied })
     }
 
-    /// `param.reset NAME`.
     pub fn reset(&mut self, name: &str) -> Result<ParamChange, ParamError> {
         let spec = self.settable(name)?;
         self.set(spec.name, spec.default)
@@ -282,12 +261,11 @@ impl Params {
         Ok(())
     }
 
-    /// Whether `-r` named it.
+    /// True if `-r` named it.
     pub fn is_protected(&self, spec: &Spec) -> bool {
         self.protected.contains(&spec.name)
     }
 
-    /// The names that `-r` named.
     pub fn protected(&self) -> &[&'static str] {
         &self.protected
     }

@@ -7,10 +7,10 @@ use tables::dialects::Dialect;
 /// Least and greatest value now, as `param.show` shows them.
 pub type Limits = (Option<String>, Option<String>);
 
-/// What a log record needs beside its data: two words and room to round up.
+/// Bytes that a log record needs beside its data: two words and room to round up.
 const RECORD_OVERHEAD: u64 = 12;
 
-/// With less memory than this nothing could be served.
+/// Least memory; with less than this nothing could be served.
 const MEMORY_LEAST: u64 = 32 << 20;
 
 /// The limits of `spec`, given the other values.
@@ -26,7 +26,7 @@ pub fn resolve(spec: &Spec, p: &Params) -> Limits {
     }
 }
 
-/// Why a limit is what it is, where another parameter makes it: for the least and the greatest value.
+/// The reasons for a limit, where another parameter makes it: for the least and the greatest value.
 pub fn reasons(spec: &Spec) -> (Option<&'static str>, Option<&'static str>) {
     match spec.name {
         "thread_pool_min" => (None, Some("thread_pool_max")),
@@ -38,12 +38,12 @@ pub fn reasons(spec: &Spec) -> (Option<&'static str>, Option<&'static str>) {
     }
 }
 
-/// Of a field, or nothing between two commas.
+/// True for a field's name, or for nothing between two commas.
 fn is_field_name(word: &str) -> bool {
     word.bytes().all(|c| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c))
 }
 
-/// What can't be told by a least and a greatest value.
+/// Checks what can't be told by a least and a greatest value.
 pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
     match (spec.name, value) {
         // A smaller minimum must not leave the reserve above its limit.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How long answers that say that something is wrong are kept, as the parameter `negative_ttl` lists it: `404:10s, 5xx:1s`.
 
-/// One entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Entry {
     /// Least and greatest status.
@@ -34,7 +33,7 @@ fn listed(text: &str) -> impl Iterator<Item = Option<Entry>> {
     text.split([' ', '\t', ',']).filter(|word| !word.is_empty()).map(Entry::of)
 }
 
-/// Whether each word of the text is an entry.
+/// True if each word of the text is an entry.
 pub fn is_valid(text: &str) -> bool {
     listed(text).all(|entry| entry.is_some())
 }

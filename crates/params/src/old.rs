@@ -97,12 +97,12 @@ pub fn alias(name: &str) -> Option<&'static str> {
     ALIASES.iter().find(|(old, _)| *old == name).map(|(_, new)| *new)
 }
 
-/// What takes the place of a name that is gone.
+/// The replacement of a name that is gone.
 pub fn gone(name: &str) -> Option<&'static str> {
     GONE.iter().find(|(old, _)| *old == name).map(|(_, text)| *text)
 }
 
-/// Whether setting this gone name does no harm.
+/// True if setting this gone name does no harm.
 pub fn is_forgiven(name: &str) -> bool {
     FORGIVEN.contains(&name)
 }
@@ -110,7 +110,7 @@ pub fn is_forgiven(name: &str) -> bool {
 /// Seconds of silence between requests that a client connection may be given before we warn: proxies in front ask for up to 620.
 const LONG_IDLE: u64 = 620;
 
-/// What is worth telling about a value, whatever name was given.
+/// The advice that a value deserves, whatever name was given.
 pub fn advice(spec: &Spec, value: &Value) -> Option<&'static str> {
     match (spec.name, value) {
         ("timeout_idle", Value::Seconds(t)) if t.as_secs() > LONG_IDLE => Some(

@@ -7,26 +7,24 @@ use tables::json::quote;
 
 /// Texts are wrapped before this column.
 const WRAP_AT: usize = 72;
-/// Where they begin.
+/// The column in which they begin.
 const MARGIN: usize = 8;
-/// How far a table is set in beyond that.
+/// Columns by which a table is set in beyond that.
 const TABLE_INDENT: usize = 3;
 /// Column of the values in the short form.
 const VALUE_COLUMN: usize = 30;
 
-/// What to show: `param.show [-l|-j] [NAME|changed]`.
+/// The things to show: `param.show [-l|-j] [NAME|changed]`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Show<'a> {
     /// Only this one, in the long form.
     pub name: Option<&'a str>,
-    /// The long form.
     pub long: bool,
     /// Only those that differ from their defaults.
     pub changed: bool,
 }
 
 impl Show<'_> {
-    /// The text form.
     pub fn text(&self, params: &Params) -> Result<String, ParamError> {
         let mut out = String::new();
         for spec in self.chosen(params)? {
@@ -163,7 +161,7 @@ fn wrap_words(out: &mut String, line: &str, at: usize, indent: usize) {
     }
 }
 
-/// Names and texts.
+/// Rows of names and texts.
 type Rows = &'static [(&'static str, &'static str)];
 
 fn bit_table(out: &mut String, kind: Kind) {

@@ -133,7 +133,7 @@ fn old_names() {
     assert!(params.set("thread_pool_add_delay", "2").unwrap().note.unwrap().contains("milliseconds"));
 }
 
-/// What becomes of a parameter of an old start line: today's name, its value, what is said.
+/// The fate of a parameter of an old start line: today's name, its value, what is said.
 fn started(name: &str, text: &str) -> String {
     let mut params = Params::default();
     match params.set_at_start(name, text) {

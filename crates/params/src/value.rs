@@ -8,12 +8,10 @@ use super::bits::{DebugBits, ExperimentalBits, FeatureBit, FeatureBits};
 use super::limits::{self, Limits};
 use tables::tags::{Tag, TagMask};
 
-/// Type of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Seconds with a fraction.
     Seconds,
-    /// A plain number.
     Real,
     /// A whole number, or "unlimited".
     Count,
@@ -21,28 +19,24 @@ pub enum Kind {
     Bytes,
     /// A number of bytes, or "auto".
     BytesOrAuto,
-    /// on or off.
     Switch,
-    /// Text.
     Text,
-    /// Three numbers.
     Pool,
-    /// Bits of `debug`.
+    /// The bits of `debug`.
     Debug,
-    /// Bits of `feature`.
+    /// The bits of `feature`.
     Feature,
-    /// Bits of `experimental`.
+    /// The bits of `experimental`.
     Experimental,
-    /// Tags not written.
     Tags,
 }
 
-/// How many structures of a kind are kept for reuse, and how long.
+/// Number of structures of a kind that are kept for reuse, and their time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PoolParam {
-    /// At least so many.
+    /// Least number that is kept.
     pub min_pool: u32,
-    /// At most so many.
+    /// Greatest number that is kept.
     pub max_pool: u32,
     /// No longer than this.
     pub max_age: Duration,
@@ -53,7 +47,7 @@ pub struct PoolParam {
 pub struct BytesOrAuto(u64);
 
 impl BytesOrAuto {
-    /// What the system says.
+    /// The value that the system says.
     pub const AUTO: Self = Self(u64::MAX);
 
     /// The number; `None` for "auto".
@@ -70,7 +64,6 @@ impl BytesOrAuto {
     }
 }
 
-/// A value of any type.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)]
 pub enum Value {
@@ -125,7 +118,7 @@ fields! {
 }
 
 impl Value {
-    /// As `param.show` shows it.
+    /// The text that `param.show` shows.
     pub fn show(&self) -> String {
         match self {
             Value::Seconds(t) => format!("{:.3}", t.as_secs_f64()),
@@ -144,7 +137,7 @@ impl Value {
         }
     }
 
-    /// As `param.show -j` shows it.
+    /// The text that `param.show -j` shows.
     pub fn json(&self) -> String {
         match self {
             Value::Count(n) => n.to_string(),
@@ -339,7 +332,7 @@ fn signed_words(text: &str) -> Result<Vec<(bool, &str)>, String> {
     Ok(words)
 }
 
-/// What is said of a bit that `new` sets, `old` hadn't, and nothing here looks at.
+/// The remark on a bit that `new` sets, `old` hadn't, and nothing here looks at.
 pub(super) fn idle_bit(old: &Value, new: &Value) -> Option<&'static str> {
     let (names, set) = match (old, new) {
         (Value::Debug(old), Value::Debug(new)) => (DebugBits::NAMES, new.0 & !old.0),

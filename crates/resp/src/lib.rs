@@ -6,29 +6,26 @@
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Values of a reply.
 const MAX_VALUES: usize = 100_000;
-/// Arrays within arrays.
+/// Depth of arrays within arrays.
 const DEEPEST: usize = 16;
 /// Bytes of a line.
 const LINE: usize = 64 * 1024;
 /// Bytes of the longest text that is cut: twice what a server takes unless it is told otherwise.
 const MAX_CUT: usize = 1 << 30;
 
-/// What a server answers.
+/// The answer of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// There is nothing.
     Nil,
     /// The server's words for what is wrong.
     Error(Vec<u8>),
     /// `OK` and its like.
     Status(Vec<u8>),
-    /// A whole number.
     Integer(i64),
-    /// Of version 3.
+    /// A truth value, of version 3.
     Boolean(bool),
-    /// Of version 3: the number, and as it was written.
+    /// A number of version 3, and the text as it was written.
     Double(f64, Vec<u8>),
-    /// Bytes.
     Text(Vec<u8>),
     /// An array, a set, or keys and values in turn.
     Array(Vec<Reply>),
@@ -45,7 +42,7 @@ pub fn command(args: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// Reads one reply.
+/// A reader of one reply.
 #[derive(Debug, Default)]
 pub struct Reader {
     open: Vec<Open>,
@@ -72,9 +69,9 @@ enum Token {
 /// The first thing of an input.
 struct Taken {
     token: Token,
-    /// Its length.
+    /// The length of the text.
     used: usize,
-    /// How much of that there is to hold.
+    /// Bytes of that which are to be held.
     held: usize,
 }
 
@@ -292,7 +289,8 @@ mod tests {
         assert!(replies(texts.as_bytes(), 100_000).1.is_err());
     }
 
-    /// What a reader gives that cuts texts to three bytes, where `cut` bytes come at once and what was taken is dropped.
+    /// The reply of a reader that cuts texts to three bytes, where `cut` bytes come at once and what was taken is
+    /// dropped.
     fn cut_reply(bytes: &[u8], cut: usize) -> Result<Option<Reply>, &'static str> {
         let (mut reader, mut input, mut ahead) = (Reader::cutting(3), Vec::new(), 0);
         for piece in bytes.chunks(cut) {

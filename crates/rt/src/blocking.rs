@@ -24,16 +24,16 @@ const QUEUE: usize = 1_000;
 /// A thread other than the last one ends when it has had nothing to do for this long.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// What a blocking call does, as far as it matters for who has to wait for it.
+/// The kind of a blocking call, as far as it matters for who has to wait for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CallKind {
-    /// Files and calculations.
+    /// The call works on files, or calculates.
     Own,
-    /// Asks a resolver.
+    /// The call asks a resolver.
     Lookup,
 }
 
-/// Why a blocking call wasn't made.
+/// The reason why a blocking call wasn't made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoThread {
     /// 1,000 calls wait for a thread already.
@@ -70,10 +70,10 @@ pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'stat
     run(pool(), CallKind::Own, call).await
 }
 
-/// As [`blocking`], for a call that asks a resolver for a name's addresses.
+/// Does what [`blocking`] does, for a call that asks a resolver for a name's addresses.
 ///
 /// # Errors
-/// As [`blocking`].
+/// The same as for [`blocking`].
 pub async fn blocking_lookup<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Result<T, NoThread> {
     run(pool(), CallKind::Lookup, call).await
 }
@@ -81,7 +81,7 @@ pub async fn blocking_lookup<T: Send + 'static>(call: impl FnOnce() -> T + Send 
 /// Has a call made on a thread of the pool that nobody waits for.
 ///
 /// # Errors
-/// As [`blocking`].
+/// The same as for [`blocking`].
 pub fn hand_off(call: impl FnOnce() + Send + 'static) -> Result<(), NoThread> {
     pool().submit(CallKind::Own, Box::new(call))
 }
@@ -138,7 +138,6 @@ struct PoolState {
     lookups: VecDeque<Job>,
     threads: usize,
     idle: usize,
-    /// Threads that run a lookup.
     looking_up: usize,
 }
 
@@ -181,7 +180,7 @@ impl Pool {
         Ok(())
     }
 
-    /// How many more lookups may begin.
+    /// Number of further lookups that may begin.
     fn free_for_lookups(&self, state: &PoolState) -> usize {
         (self.most_threads / 2).max(1).saturating_sub(state.looking_up)
     }
@@ -319,7 +318,7 @@ mod tests {
         assert!(!*was_made.lock().unwrap());
     }
 
-    /// As [`held`], as soon as the queue has room.
+    /// Does what [`held`] does, as soon as the queue has room.
     fn held_when_free(pool: &'static Pool) -> (Receiver<()>, Sender<()>) {
         while pool.lock().own.len() >= QUEUE {
             std::thread::yield_now();

@@ -42,28 +42,27 @@ pub struct Deadline {
     is_short: bool,
 }
 
-/// When it ends.
 #[derive(Debug, Clone, Copy)]
 enum Limit {
     At(Instant),
-    /// So long after it is first waited for.
+    /// The wait ends so long after it is first polled.
     After(Duration),
-    /// So long after a moment that has just been.
+    /// The wait ends so long after a moment that has just been.
     Since(Instant, Duration),
 }
 
 impl Deadline {
-    /// Until then.
     pub fn until(deadline: Instant) -> Self {
         Deadline { timer: None, limit: Limit::At(deadline), is_short: false }
     }
 
-    /// So long from the first time that it is polled: what comes at once takes no look at the clock. A zero limit is none.
+    /// A wait of that length from the first time that it is polled: what comes at once takes no look at the clock. A
+    /// zero limit is none.
     pub fn after(limit: Duration) -> Option<Self> {
         (!limit.is_zero()).then(|| Deadline { timer: None, limit: Limit::After(limit), is_short: false })
     }
 
-    /// So long from `start`, which has just been: takes no look at the clock either.
+    /// A wait of that length from `start`, which has just been: takes no look at the clock either.
     pub fn since(start: Instant, limit: Duration) -> Self {
         Deadline { timer: None, limit: Limit::Since(start, limit), is_short: false }
     }

@@ -53,7 +53,7 @@ pub fn run<F: Future>(main: F) -> std::io::Result<F::Output> {
     Ok(output)
 }
 
-/// As [`run`], with its progress to be seen from another thread through a [`Watch`]. `settle` runs on this thread whenever
+/// Does what [`run`] does, with its progress to be seen from another thread through a [`Watch`]. `settle` runs on this thread whenever
 /// it is about to wait for events, and now and then while it has no time to.
 ///
 /// # Errors
@@ -97,13 +97,13 @@ thread_local! {
     static RUNS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the caller is a task of a runtime's thread: one that may [`spawn`], and has a [`Readable`].
+/// True if the caller is a task of a runtime's thread: one that may [`spawn`], and has a [`Readable`].
 pub fn is_task() -> bool {
     RUNS.get() && tokio::task::try_id().is_some()
 }
 
-/// How often this thread has waited for events under [`run_watched`]: while it is the same, the runtime has heard nothing new
-/// for sure. (Under load it may have: it looks now and then without waiting.)
+/// Number of times that this thread has waited for events under [`run_watched`]: while it is the same, the runtime has
+/// heard nothing new for sure. (Under load it may have: it looks now and then without waiting.)
 pub fn park_count() -> u64 {
     PARKS.with(Cell::get)
 }
@@ -158,7 +158,7 @@ pub async fn join<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
     tokio::join!(a, b)
 }
 
-/// That long from now; some decades when that is farther than a clock goes.
+/// The moment that long from now; some decades when that is farther than a clock goes.
 fn far(limit: Duration) -> Instant {
     const DECADES: Duration = Duration::from_secs(30 * 365 * 86_400);
     let now = Instant::now();

@@ -14,7 +14,6 @@ impl Notify {
         self.clone().into()
     }
 
-    /// Waits until it is notified.
     pub async fn notified(&self) {
         self.0.notified().await;
     }

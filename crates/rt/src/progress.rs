@@ -15,7 +15,7 @@ pub struct Progress {
     is_asleep: AtomicBool,
     turns: AtomicU64,
     ping: Notify,
-    /// Where the kernel says how long its thread waited for a CPU.
+    /// The file in which the kernel says how long its thread waited for a CPU.
     schedstat: OnceLock<PathBuf>,
 }
 
@@ -48,7 +48,7 @@ impl Progress {
         }
     }
 
-    /// How long its thread has waited for a CPU in all; zero when the kernel doesn't say.
+    /// Time that its thread has waited for a CPU in all; zero when the kernel doesn't say.
     fn waited(&self) -> Duration {
         let text = self.schedstat.get().and_then(|path| fs::read_to_string(path).ok());
         let nanos = text.as_deref().and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok());
@@ -66,12 +66,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins now.
+    /// A watch that begins now.
     pub fn new(progress: Arc<Progress>, now: Instant) -> Self {
         Watch { turns: 0, since: now, waited: progress.waited(), progress }
     }
 
-    /// For how long the runtime has had work and made no turn. Time in which its thread waited for a CPU doesn't count.
+    /// Time for which the runtime has had work and made no turn. Time in which its thread waited for a CPU doesn't
+    /// count.
     pub fn look(&mut self, now: Instant) -> Duration {
         let turns = self.progress.turns.load(Relaxed);
         let is_asleep = self.progress.is_asleep.load(Relaxed);

@@ -21,7 +21,6 @@ use base::Clock;
 use base::lock::Mutex;
 use tokio::sync::oneshot;
 
-/// How a simulation is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Steps of tasks; who needs more runs in a circle.
@@ -30,7 +29,7 @@ pub struct Limits {
     pub time: Duration,
 }
 
-/// Why a simulation came to no end.
+/// The reason why a simulation came to no end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endless {
     /// Tasks stay ready for ever.
@@ -101,12 +100,12 @@ pub fn draw(bound: u64) -> Option<u64> {
     current().map(|tasks| tasks.random(bound))
 }
 
-/// Whether this thread simulates.
+/// True if this thread simulates.
 pub fn is_on() -> bool {
     current().is_some()
 }
 
-/// How many tasks of this thread's simulation haven't ended, `main` aside.
+/// Number of tasks of this thread's simulation that haven't ended, `main` aside.
 pub fn tasks() -> usize {
     current().map_or(0, |tasks| tasks.slots.borrow().iter().flatten().count() - 1)
 }
@@ -297,7 +296,7 @@ struct Time {
 #[derive(Default)]
 struct Timers {
     last: u64,
-    /// By the moment at which they fire; those of one moment in the order in which they began to wait.
+    /// Timers by the moment at which they fire; those of one moment in the order in which they began to wait.
     waiting: BTreeMap<Key, Waker>,
 }
 
@@ -345,7 +344,6 @@ impl Time {
 #[derive(Debug)]
 pub(crate) struct Timer {
     deadline: Instant,
-    /// Where it waits.
     key: Option<Key>,
 }
 
@@ -412,7 +410,6 @@ fn current() -> Option<Rc<Tasks>> {
     CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
 
-/// This thread simulates while it lives.
 struct Simulating;
 
 impl Simulating {

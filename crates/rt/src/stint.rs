@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 
 use base::clock;
 
-/// How much a task may do in a row, in about nanoseconds of an optimised build.
+/// The work that a task may do in a row, in about nanoseconds of an optimised build.
 const STINT: u32 = 200_000;
 
-/// What a piece of a body is charged with beside its bytes, in nanoseconds: it is found, handed over and queued.
+/// The charge for a piece of a body beside its bytes, in nanoseconds: it is found, handed over and queued.
 const PIECE: u32 = 250;
 
 /// Bytes that are moved in about a nanosecond.
@@ -34,7 +34,7 @@ const PATIENCE: u32 = 1000;
 static EVERY: AtomicU32 = AtomicU32::new(0);
 static OBSERVER: OnceLock<Observer> = OnceLock::new();
 
-/// Who is told what serving threads do. Each is called by the thread that did it.
+/// The functions that are told what serving threads do. Each is called by the thread that did it.
 #[derive(Clone, Copy, Debug)]
 pub struct Observer {
     /// A step, one turn of a task, was timed: so much of the CPU it took.
@@ -53,20 +53,19 @@ thread_local! {
 struct Line {
     /// A turn of a task that was spawned here is going on.
     is_turn: Cell<bool>,
-    /// What was charged since it began, in nanoseconds.
+    /// The charges since it began, in nanoseconds.
     spent: Cell<u32>,
     /// Since when the clock has been looked at, and what had been charged then.
     clocked: Cell<Option<(Instant, u32)>>,
     waiting: RefCell<VecDeque<Rc<Place>>>,
     /// One of them was called, and its turn isn't over.
     is_called: Cell<bool>,
-    /// That one's turn is going on.
+    /// The called task's turn is going on.
     is_its_turn: Cell<bool>,
     /// Turns of others since it was called.
     unanswered: Cell<u32>,
 }
 
-/// A place in the line.
 struct Place {
     state: Cell<PlaceState>,
     waker: RefCell<Waker>,
@@ -76,7 +75,6 @@ struct Place {
 enum PlaceState {
     Waiting,
     Called,
-    /// Its task is gone, or goes on.
     Left,
 }
 
@@ -95,9 +93,10 @@ pub fn spend_bytes(bytes: usize) -> bool {
     spend_nanos((bytes / BYTES_A_NANO).min(STINT as usize) as u32)
 }
 
-/// As [`spend`], for work whose length can only be guessed (how long a body takes to be packed hangs on what is in it): from the first
-/// such charge of a turn on the clock counts, where it says that more was spent. For pieces of ten microseconds and more, which the
-/// look at the clock is nothing beside. In a simulation the guess counts.
+/// Does what [`spend`] does, for work whose length can only be guessed (how long a body takes to be packed hangs on
+/// what is in it): from the first such charge of a turn on the clock counts, where it says that more was spent. For
+/// pieces of ten microseconds and more, which the look at the clock is nothing beside. In a simulation the guess
+/// counts.
 pub fn spend_guess(micros: u32) -> bool {
     LINE.with(|line| {
         let guessed = line.spent.get().saturating_add(micros.saturating_mul(1000));
@@ -123,7 +122,7 @@ pub async fn spent(micros: u32) {
     }
 }
 
-/// As [`spend_guess`], and lets others go first if its stint is over.
+/// Does what [`spend_guess`] does, and lets others go first if its stint is over.
 pub async fn spent_guess(micros: u32) {
     if spend_guess(micros) {
         give_way().await;
@@ -215,7 +214,7 @@ impl Line {
         self.clocked.set(None);
     }
 
-    /// What was spent, by the clock if that is more than `guessed`.
+    /// The nanoseconds spent, by the clock if that is more than `guessed`.
     fn by_the_clock(&self, guessed: u32) -> u32 {
         let now = clock::now();
         let Some((since, before)) = self.clocked.get() else {
@@ -262,15 +261,15 @@ impl Line {
     }
 }
 
-/// See [`give_way`].
+/// The future that [`give_way`] returns.
 #[must_use = "a future does nothing by itself"]
 pub struct GiveWay(Way);
 
 enum Way {
     New,
-    /// In the thread's line.
+    /// The task is in the thread's line.
     Line(Rc<Place>),
-    /// Of no task that was spawned here, or in a simulation, which draws who goes on.
+    /// The task wasn't spawned here, or is in a simulation, which draws who goes on.
     Alone,
 }
 
@@ -320,7 +319,7 @@ impl Drop for GiveWay {
     }
 }
 
-/// What a runtime leaves behind for the next one on its thread.
+/// Forgets the line that a runtime leaves behind for the next one on its thread.
 pub(crate) fn forget_line() {
     LINE.with(|line| {
         line.waiting.take();
@@ -335,7 +334,7 @@ mod tests {
 
     use super::*;
 
-    /// What tasks did, in order.
+    /// The deeds of tasks, in order.
     type Told = Rc<RefCell<Vec<&'static str>>>;
 
     /// A task with work for so many stints.

@@ -11,7 +11,7 @@ use std::thread::LocalKey;
 /// Tasks that a thread keeps while they have nothing to do.
 const SPARE: usize = 64;
 
-/// Where a waiting task finds its next job.
+/// The place in which a waiting task finds its next job.
 struct Place<J> {
     job: Cell<Option<J>>,
     waker: Cell<Option<Waker>>,
@@ -21,7 +21,6 @@ struct Place<J> {
 pub struct TaskPool<J>(RefCell<Vec<Rc<Place<J>>>>);
 
 impl<J: 'static> TaskPool<J> {
-    /// Without a task.
     pub const fn new() -> Self {
         TaskPool(RefCell::new(Vec::new()))
     }

@@ -14,7 +14,6 @@ use crate::sim;
 pub struct Instant(std::time::Instant);
 
 impl Instant {
-    /// The present moment.
     pub fn now() -> Instant {
         Instant(sim::now().unwrap_or_else(base::clock::now))
     }
@@ -29,7 +28,6 @@ impl Instant {
         self.0
     }
 
-    /// Time since that moment.
     pub fn elapsed(&self) -> Duration {
         Instant::now() - *self
     }
@@ -123,7 +121,6 @@ pin_project_lite::pin_project! {
 }
 
 impl Sleep {
-    /// The moment it waits for.
     pub fn deadline(&self) -> Instant {
         match &self.timer {
             Timer::Real { sleep } => Instant(sleep.deadline().into_std()),
@@ -151,7 +148,6 @@ impl Future for Sleep {
     }
 }
 
-/// Waits so long.
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(crate::far(duration))
 }

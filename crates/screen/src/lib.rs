@@ -8,13 +8,12 @@ use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::style::{Attribute, Print, SetAttribute};
 use crossterm::{cursor, execute, queue, terminal};
 
-/// How a line looks.
+/// The look of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Style {
-    /// As it is.
+    /// Text without any emphasis.
     #[default]
     Plain,
-    /// Stressed.
     Bold,
     /// Light on dark changed to dark on light, over the whole width.
     Reverse,
@@ -23,14 +22,13 @@ pub enum Style {
 /// A line of the page.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Line {
-    /// What it says; cut at the width.
+    /// The text of the line; cut at the width.
     pub text: String,
-    /// How.
     pub look: Style,
 }
 
 impl Line {
-    /// A plain line.
+    /// A line without emphasis.
     pub fn new(text: impl Into<String>) -> Line {
         Line { text: text.into(), look: Style::Plain }
     }
@@ -63,21 +61,15 @@ pub fn columns() -> usize {
 /// A key, or what is like one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key {
-    /// A character.
     Char(char),
     /// A letter with Ctrl.
     Ctrl(char),
     /// Cursor and page keys.
     Up,
-    /// Down.
     Down,
-    /// Page up.
     PageUp,
-    /// Page down.
     PageDown,
-    /// Home.
     Home,
-    /// End.
     End,
     /// The terminal has another size now.
     Resize,
@@ -99,7 +91,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Columns and lines.
+    /// Number of columns and lines.
     pub fn size(&self) -> (usize, usize) {
         terminal::size().map_or((80, 24), |(columns, lines)| (usize::from(columns), usize::from(lines)))
     }

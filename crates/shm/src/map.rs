@@ -43,7 +43,6 @@ impl Map {
         Ok(Self { base: base.cast(), len })
     }
 
-    /// Bytes mapped.
     pub fn len(&self) -> usize {
         self.len
     }

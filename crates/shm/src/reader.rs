@@ -24,7 +24,7 @@ mod status;
 pub use find::find;
 pub use status::{Status, manager_arg, status};
 
-/// Where named instances have their workdirs (varnish-7.1's state directory).
+/// Directory of named instances' workdirs (varnish-7.1's state directory).
 pub const STATE_DIR: &str = "/var/lib/varnish";
 
 /// An index longer than this isn't one.
@@ -42,19 +42,19 @@ const HEAD: usize = 24;
 /// First word of a segment in use.
 const READY: u32 = 1;
 
-/// Why there is nothing to read.
+/// Reasons why there is nothing to read.
 #[derive(Debug)]
 pub enum ReadError {
     /// No manager runs in this workdir: its index is missing or has no head.
     NotRunning {
-        /// The workdir.
+        /// The workdir without a manager.
         workdir: PathBuf,
     },
     /// The operating system refused a file.
     Io {
-        /// Which one.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         error: io::Error,
     },
 }
@@ -77,18 +77,18 @@ fn default_name() -> Option<String> {
     std::env::var("VARNISH_DEFAULT_N").ok().filter(|name| !name.is_empty())
 }
 
-/// What a document says of one counter.
+/// Description of one counter in a document.
 #[derive(Debug)]
 pub struct CounterDoc {
     /// Name within its set.
     pub name: String,
-    /// Type.
+    /// Kind of the counter.
     pub kind: Kind,
-    /// Level.
+    /// Level of the counter.
     pub level: Level,
-    /// Format.
+    /// Format of the value.
     pub format: Format,
-    /// Short text.
+    /// Text in one line.
     pub oneliner: String,
     /// Long text, often empty.
     pub docs: String,
@@ -107,11 +107,11 @@ impl CounterDoc {
 /// One counter's value at one moment.
 #[derive(Clone, Debug)]
 pub struct CounterValue {
-    /// What stands before the name: `MAIN`, `SMA.s0`, `VBE.boot.a`.
+    /// Prefix of the name: `MAIN`, `SMA.s0`, `VBE.boot.a`.
     pub set: Arc<str>,
-    /// What it is.
+    /// Description of the counter.
     pub about: Arc<CounterDoc>,
-    /// Its value. A gauge may have wrapped below 0 for a moment.
+    /// Present value. A gauge may have wrapped below 0 for a moment.
     pub value: u64,
 }
 
@@ -213,7 +213,6 @@ impl Reader {
 
 type Docs = HashMap<u64, Arc<[Arc<CounterDoc>]>>;
 
-/// A line of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
     file: String,

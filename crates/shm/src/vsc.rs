@@ -15,7 +15,7 @@ use tables::counters::{Set, json_doc};
 
 use crate::vsm::{Cluster, Home, Segment, SegmentSet};
 
-/// Where the numbers, or the document, begin.
+/// Offset of the numbers, or of the document.
 const BODY: usize = 24;
 const READY_AT: usize = 0;
 const BODY_OFFSET_AT: usize = 8;
@@ -24,7 +24,6 @@ const DOC_ID_AT: usize = 16;
 /// The first word of a segment.
 #[derive(Clone, Copy)]
 enum SegmentState {
-    /// Readers use it.
     Valid = 1,
     /// Readers pass it over.
     Hidden = 2,
@@ -37,7 +36,7 @@ pub struct Stats(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     set: SegmentSet,
-    /// By name of the type. A reader needs it before any counters and until the last of them is gone.
+    /// Documents by name of the type. A reader needs one before any counters and until the last of them is gone.
     docs: Mutex<HashMap<&'static str, (u64, Segment)>>,
 }
 
@@ -54,7 +53,7 @@ impl Stats {
         CounterSet::publish(segment, doc, self.clone())
     }
 
-    /// As [`Stats::add`], in `cluster` if that has room left.
+    /// The same as [`Stats::add`], in `cluster` if that has room left.
     pub fn add_to<T: Set>(&self, cluster: &Cluster, ident: &str) -> io::Result<CounterSet<T>> {
         let doc = self.doc::<T>()?;
         match cluster.prepare("Stat", ident, BODY + size_of::<T>()) {

@@ -23,12 +23,12 @@ pub(crate) use self::index::FILE_NAME as INDEX_NAME;
 use self::index::Index;
 use crate::map::{Map, reserve_more};
 
-/// Whose set it is.
+/// Process that a set belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Home {
-    /// `_.vsm_mgt`
+    /// The manager, with `_.vsm_mgt`.
     Manager,
-    /// `_.vsm_child`
+    /// The worker, with `_.vsm_child`.
     Worker,
 }
 
@@ -42,12 +42,12 @@ impl Home {
     }
 }
 
-/// Who owns the directory and the files: user and group, for a jailed process.
+/// Owner of the directory and the files: user and group, for a jailed process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// User id.
+    /// User id, numeric, in this namespace.
     pub uid: u32,
-    /// Group id.
+    /// Group id, numeric, in this namespace.
     pub gid: u32,
 }
 
@@ -58,7 +58,7 @@ const ALIGN: usize = 8;
 const PAGE: usize = 4096;
 /// A growing segment gets room for so many bytes at a time.
 const STEP: usize = 1 << 20;
-/// It may get it late where there is so many times as much.
+/// Factor of free memory beyond which room may come late.
 const SPARE: u64 = 4;
 
 /// A set of segments in a directory of its own. Clones share it.
@@ -68,7 +68,7 @@ pub struct SegmentSet(Arc<Set>);
 #[derive(Debug)]
 struct Set {
     dir: PathBuf,
-    /// Of a set that was adopted: its directory, which a successor's may have replaced under the name.
+    /// Directory of a set that was adopted, which a successor's may have replaced under the name.
     #[expect(dead_code, reason = "held, as `dir` names it")]
     held: Option<File>,
     home: Home,
@@ -111,7 +111,7 @@ impl SegmentSet {
         Ok(Self(Arc::new(set)))
     }
 
-    /// Whose set it is.
+    /// The process that it belongs to.
     pub fn home(&self) -> Home {
         self.0.home
     }
@@ -129,8 +129,9 @@ impl SegmentSet {
         Ok(Segment::new(backing, 0, len, class, ident))
     }
 
-    /// As [`SegmentSet::prepare`] for a large segment that is filled from its beginning: it is there at once, and its later
-    /// bytes get room by [`Reservation::complete`]. Where there may not be enough, all get it here, and here is the error.
+    /// The same as [`SegmentSet::prepare`] for a large segment that is filled from its beginning: it is there at once,
+    /// and its later bytes get room by [`Reservation::complete`]. Where there may not be enough, all get it here, and
+    /// here is the error.
     pub fn prepare_growing(&self, class: &str, ident: &str, len: usize) -> io::Result<(Segment, Reservation)> {
         let len = len.max(1).next_multiple_of(ALIGN);
         let is_tight = sys::disk::room_bytes(&self.0.dir).is_ok_and(|room| room / SPARE < len as u64);
@@ -235,7 +236,7 @@ impl MappedFile {
         Ok(Self::create(set, class, len, len)?.0)
     }
 
-    /// With room for its `first` bytes at least.
+    /// Creates the file, with room for its `first` bytes at least.
     fn create(set: &Arc<Set>, class: &str, len: usize, first: usize) -> io::Result<(MappedFile, Reservation)> {
         let number = set.next_file.fetch_add(1, Ordering::Relaxed);
         // Unique within the directory, and unlike any name an earlier life used there.
@@ -305,7 +306,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Usable bytes.
+    /// Number of usable bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -331,7 +332,7 @@ impl Segment {
         read_text(&self.backing.map, self.offset, self.len)
     }
 
-    /// Its file, opened again for reading and writing, to be passed to another process (see [`Shared`]).
+    /// The file, opened again for reading and writing, to be passed to another process (see [`Shared`]).
     pub fn open_file(&self) -> io::Result<OwnedFd> {
         let path = self.backing.set.dir.join(&self.backing.name);
         Ok(OpenOptions::new().read(true).write(true).open(path)?.into())

@@ -57,7 +57,7 @@ impl Drop for Instance {
     }
 }
 
-/// What the program prints; `None` when it is not installed.
+/// Output of the program; `None` when it is not installed.
 fn run(program: &str, dir: &Path, args: &[&str]) -> Option<String> {
     let output = match Command::new(program).arg("-n").arg(dir).args(args).output() {
         Ok(output) => output,

@@ -37,7 +37,6 @@ impl Asker {
     }
 }
 
-/// Does all steps of a client.
 pub(crate) async fn run(world: Rc<World>, quic: Option<Rc<Quic>>, client: Client) {
     let (mut kept, mut link) = (None, None);
     for (step, action) in client.steps.iter().enumerate() {
@@ -67,7 +66,7 @@ async fn answer_to(world: &Rc<World>, client: &Client, ask: &Ask, kept: &mut Opt
     answer_on(connect(world, client), ask, kept).await
 }
 
-/// As [`answer_to`], over QUIC.
+/// The same as [`answer_to`], over QUIC.
 async fn answer_over(quic: &Quic, client: &Client, ask: &Ask, kept: &mut Option<Link>) -> Answer {
     for is_again in [false, true] {
         let link = match kept.take() {
@@ -168,7 +167,7 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// What the body of a request is.
+/// The body of a request.
 pub(crate) fn uploaded(ask: &Ask, upload: &Upload) -> Source {
     Source { url: ask.url.clone(), variant: "up".to_owned(), number: 0, lines: upload.lines }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// splitmix64.
+/// The generator splitmix64.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
@@ -29,7 +29,7 @@ impl Dice {
         self.next() % bound.max(1)
     }
 
-    /// Whether it is the one of so many.
+    /// True in one of so many cases.
     pub fn one_in(&mut self, count: u64) -> bool {
         count > 0 && self.below(count) == 0
     }
@@ -55,7 +55,8 @@ impl Span {
         self.least + dice.below(self.most - self.least + 1)
     }
 
-    /// Of a span of milliseconds. Every other draw is one of the ends: what happens at one moment is what races.
+    /// A time from a span of milliseconds. Every other draw is one of the ends: what happens at one moment is what
+    /// races.
     pub fn draw_time(self, dice: &mut Dice) -> Duration {
         let ms = match dice.below(4) {
             0 => self.least,

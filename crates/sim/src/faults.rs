@@ -5,9 +5,8 @@
 /// A fault and who finds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// As the code names it.
+    /// Name in the code.
     pub name: &'static str,
-    /// The scenario.
     pub scenario: &'static str,
 }
 
@@ -17,7 +16,6 @@ pub(crate) const RFC9111: &str = "rfc9111";
 /// The same: histories of a fleet find it.
 pub(crate) const FLEET: &str = "fleet";
 
-/// All faults.
 pub const FAULTS: &[Fault] = &[
     fault("a lost wake-up", "waiters_of_a_failed_fetch"),
     fault("a purge that forgets a running fetch", "purged_while_fetched"),

@@ -11,7 +11,6 @@ use crate::fleet::Happening;
 use crate::plan::Ask;
 use crate::text::Source;
 
-/// Something that happened, and when.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub at: Duration,
@@ -21,54 +20,69 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     /// A client begins to send a request.
-    Asked { client: usize, step: usize, ask: Ask },
-    /// It has its answer, or knows that it gets none.
-    Answered { client: usize, step: usize, answer: Answer },
+    Asked {
+        client: usize,
+        step: usize,
+        ask: Ask,
+    },
+    /// The client has its answer, or knows that it gets none.
+    Answered {
+        client: usize,
+        step: usize,
+        answer: Answer,
+    },
     /// An origin has a request.
-    Fetched { number: u64, url: String, variant: String, body: Option<Received> },
-    /// It sends the head of its answer.
-    Served { number: u64, served: Served },
-    /// It has sent all that it sends; whether that is the whole of it.
-    Ended { number: u64, is_whole: bool },
-    /// In a fleet.
+    Fetched {
+        number: u64,
+        url: String,
+        variant: String,
+        body: Option<Received>,
+    },
+    Served {
+        number: u64,
+        served: Served,
+    },
+    /// The origin has sent all that it sends; whether that is the whole of it.
+    Ended {
+        number: u64,
+        is_whole: bool,
+    },
     Fleet(Happening),
 }
 
-/// The body that an origin got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Received {
     pub bytes: Vec<u8>,
     pub is_whole: bool,
 }
 
-/// What an origin says.
+/// Answers of an origin.
 #[derive(Clone, Debug)]
 pub(crate) enum Served {
-    /// An object of its own.
-    Body { status: u16, source: Source },
-    /// What the asker has, of that number, is still good.
-    NotModified { of: u64 },
+    Body {
+        status: u16,
+        source: Source,
+    },
+    /// The object of that number is still good.
+    NotModified {
+        of: u64,
+    },
 }
 
-/// What a client got.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
-    /// 0: nothing came.
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     pub end: End,
 }
 
-/// How an answer ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
-    /// As it was announced.
     Whole,
     /// Before that, and the client could see it.
     #[default]
     Cut,
-    /// The client went away.
     Left,
 }
 
@@ -82,19 +96,16 @@ impl Answer {
     }
 }
 
-/// Where events are written down.
 #[derive(Clone, Default)]
 pub(crate) struct History(Arc<Mutex<Vec<Entry>>>);
 
 impl History {
-    /// Where it stands among all.
     pub fn add(&self, at: Duration, event: Event) -> usize {
         let mut entries = self.0.lock();
         entries.push(Entry { at, event });
         entries.len() - 1
     }
 
-    /// Where the next one will stand.
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }

@@ -130,12 +130,11 @@ pub fn again(name: &str, seed: u64) -> Result<String, String> {
         .map_err(|failure: Box<Failure>| failure.to_string())
 }
 
-/// A fault that was found.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The first history that shows it.
     pub seed: u64,
-    /// What the check said.
+    /// Message of the check.
     pub said: String,
 }
 

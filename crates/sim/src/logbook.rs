@@ -9,7 +9,6 @@ use tables::tags::Tag;
 
 use crate::plan::GivenUp;
 
-/// What a transaction's records say of it.
 #[derive(Default)]
 struct Txn {
     begins: usize,
@@ -20,10 +19,10 @@ struct Txn {
     page: Option<u32>,
 }
 
-/// Whether all transactions have ended as they should.
+/// Checks that all transactions have ended as they should.
 ///
 /// # Errors
-/// Which one hasn't.
+/// The one that hasn't.
 pub(crate) fn check(records: &[Record], given_up: GivenUp) -> Result<(), String> {
     let mut txns: BTreeMap<u32, Txn> = BTreeMap::new();
     for (at, record) in records.iter().enumerate().filter(|(_, record)| record.vxid != 0) {

@@ -43,7 +43,7 @@ fn number(word: &str) -> Option<u64> {
     word.parse().ok()
 }
 
-/// Where a run's seeds begin: the environment says so, so that a commit's result is the same everywhere.
+/// First seed of a run: the environment sets it, so that a commit's result is the same everywhere.
 fn first_seed() -> u64 {
     let seed: u64 = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     seed.wrapping_mul(1_000_000_000)
@@ -67,7 +67,7 @@ fn draw(count: u64, names: &[&str]) -> usize {
 
 /// Draws histories of all scenarios in turn until the time is over or one fails; how many scenarios failed.
 fn soak(seconds: u64) -> usize {
-    /// Of each scenario in its turn.
+    /// Histories of a scenario in its turn.
     const AT_ONCE: u64 = 500;
     let (begin, all) = (Instant::now(), sim::scenarios());
     let (names, mut from, mut failed) = (all.iter().map(String::as_str).collect::<Vec<_>>(), first_seed(), 0);
@@ -163,7 +163,7 @@ fn quietly() {
     std::panic::set_hook(Box::new(|_| ()));
 }
 
-/// How many weren't found.
+/// Returns the number of faults that weren't found.
 fn faults(count: u64, scenario: Option<&str>) -> usize {
     quietly();
     let mut missed = 0;

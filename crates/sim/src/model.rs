@@ -17,7 +17,6 @@ use crate::plan::Ask;
 use crate::script::{Rule, Scenario};
 use crate::text::{self, Source};
 
-/// What is wrong with a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     /// The check that says so.
@@ -34,7 +33,6 @@ impl Finding {
 /// Clocks of clients, origins and the cache are one, but timers go by whole milliseconds.
 const SLACK: Duration = Duration::from_millis(5);
 
-/// An answer of the origin.
 #[derive(Debug)]
 struct Fetch<'a> {
     url: &'a str,
@@ -46,7 +44,6 @@ struct Fetch<'a> {
     body: Option<&'a Received>,
 }
 
-/// A request and what came of it.
 #[derive(Debug)]
 struct Exchange<'a> {
     who: String,
@@ -56,7 +53,6 @@ struct Exchange<'a> {
     answer: Option<(usize, Duration, &'a Answer)>,
 }
 
-/// A purge or a ban that was acknowledged.
 struct Invalidation<'a> {
     url: &'a str,
     asked: usize,
@@ -145,7 +141,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether the origin breaks off or refuses what the answer is made of.
+    /// True if the origin breaks off or refuses what the answer is made of.
     fn may_fail(&self, url: &str) -> bool {
         let fails = |rule: &Rule| rule.cut + rule.refuse + rule.fail > 0 || rule.status >= 500;
         self.rule(url)
@@ -184,12 +180,12 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Whether the answer has all that its own head announces of the object.
+    /// True if the answer has all that its own head announces of the object.
     fn covers(&self, answer: &Answer, source: &Source) -> bool {
         answer.status == 206 || answer.body.len() as u64 >= source.lines * text::LINE as u64
     }
 
-    /// Whether the request may be answered with what came of this fetch.
+    /// Checks that the request may be answered with the result of this fetch.
     fn may_have(&self, exchange: &Exchange<'a>, number: u64) -> Result<(), Finding> {
         let (who, ask) = (&exchange.who, exchange.ask);
         let wrong = |check, what: String| Err(Finding::new(check, format!("{who} has #{number}: {what}")));
@@ -217,7 +213,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Whether what came of this fetch is within its ttl and grace.
+    /// Checks that the result of this fetch is within its TTL and grace.
     fn is_alive(&self, exchange: &Exchange<'a>, number: u64) -> Result<(), Finding> {
         let fetch = &self.fetches[&number];
         let ttl = self.rule(fetch.url).and_then(|rule| rule.ttl).map(Duration::from_millis);
@@ -255,7 +251,6 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// A page and its fragments.
     fn page(&self, exchange: &Exchange<'a>, answer: &Answer, source: &Source) -> Result<(), Finding> {
         let who = &exchange.who;
         let wrong = |check, what: String| Err(Finding::new(check, format!("{who} has {answer}: {what}")));
@@ -313,7 +308,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Whether an invalidation may have come between two fetches.
+    /// True if an invalidation may have come between two fetches.
     fn invalidated_between(&self, url: &str, one: usize, other: usize) -> bool {
         self.exchanges.iter().any(|exchange| {
             let is_invalidation = matches!(&*exchange.ask.method, "PURGE" | "BAN") && exchange.ask.url == url;
@@ -321,7 +316,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// What is private went to one request.
+    /// Checks that private objects went to one request.
     fn privacy(&self) -> Result<(), Finding> {
         let mut had: BTreeMap<u64, &str> = BTreeMap::new();
         for exchange in &self.exchanges {
@@ -338,7 +333,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// What clients sent came as they sent it.
+    /// Checks that uploads came as clients sent them.
     fn uploads(&self) -> Result<(), Finding> {
         for fetch in self.fetches.values() {
             let Some(body) = fetch.body else { continue };

@@ -16,10 +16,9 @@ use crate::script::{Framing, Rule, Scenario};
 use crate::text::Source;
 use crate::wire::{Body, Broken, Head, Wire};
 
-/// Where it listens: the backend of every scenario's VCL.
+/// Address of the origin: the backend of every scenario's VCL.
 pub(crate) const ADDRESS: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 
-/// The origin; a cheap handle.
 #[derive(Clone)]
 pub(crate) struct Origin(Rc<Inner>);
 
@@ -29,14 +28,13 @@ struct Inner {
     history: History,
     clock: base::Clock,
     next_number: Cell<u64>,
-    /// How often each URL was asked for.
+    /// Number of requests for each URL.
     asked: RefCell<BTreeMap<String, u64>>,
-    /// What each URL's variant is now, and since when.
+    /// Present version of each URL's variant, and since when.
     current: RefCell<BTreeMap<(String, String), (u64, Duration)>>,
 }
 
 impl Origin {
-    /// Begins to listen.
     pub fn start(network: &Network, scenario: Rc<Scenario>, seed: u64, history: History, clock: base::Clock) {
         let origin = Origin(Rc::new(Inner {
             scenario,
@@ -87,7 +85,6 @@ async fn serve(origin: Origin, mut wire: Wire) {
     }
 }
 
-/// One request and its answer; `Err`: the connection ends with it.
 async fn exchange(origin: &Origin, wire: &mut Wire, head: &Head) -> Result<(), Broken> {
     let url = head.word(1).to_owned();
     let Some(rule) = origin.0.scenario.origins.iter().find(|rule| rule.url == url) else {
@@ -123,7 +120,6 @@ async fn upload(wire: &mut Wire, head: &Head) -> Option<Received> {
     Some(Received { bytes, is_whole })
 }
 
-/// An answer on its way.
 struct Answering<'a> {
     origin: &'a Origin,
     rule: &'a Rule,

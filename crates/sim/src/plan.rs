@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::dice::{Dice, Span};
 use crate::script::{Framing, Request, Scenario, Step};
 
-/// All clients of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     pub clients: Vec<Client>,
@@ -16,10 +15,10 @@ pub(crate) struct Plan {
 /// One client: a connection at a time, one step after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Client {
-    /// Its number in the first plan: it keeps it when others are left out.
+    /// Number in the first plan: it keeps it when others are left out.
     pub number: usize,
     pub steps: Vec<Action>,
-    /// Its connection moves so many bytes at once at most.
+    /// Most bytes that its connection moves at once.
     pub torn: Option<usize>,
 }
 
@@ -29,7 +28,6 @@ pub(crate) enum Action {
     Ask(Ask),
 }
 
-/// A request as it is sent, and how its answer is read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ask {
     pub method: String,
@@ -41,7 +39,6 @@ pub(crate) struct Ask {
     pub dropped: Option<Duration>,
 }
 
-/// The body of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Upload {
     pub lines: u64,
@@ -52,7 +49,6 @@ pub(crate) struct Upload {
     pub framing: Framing,
 }
 
-/// What is given up before its end, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GivenUp {
     Nothing,
@@ -147,7 +143,6 @@ impl Upload {
 }
 
 impl Action {
-    /// What may be given up before its end.
     fn given_up(&self) -> GivenUp {
         match self {
             Action::Ask(Ask { dropped: Some(_), .. }) => GivenUp::Tasks,

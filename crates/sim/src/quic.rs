@@ -22,7 +22,6 @@ use crate::plan::{Ask, Client, Upload};
 use crate::script::Framing;
 use crate::world::World;
 
-/// Where the server is.
 fn server() -> SocketAddr {
     ([10, 0, 0, 2], 443).into()
 }
@@ -36,11 +35,9 @@ const NO_ERROR: u32 = 0x100;
 /// Most bytes of an answer's fields.
 const SECTION_BYTES: usize = 64 * 1024;
 
-/// The network with a server in it.
 pub(crate) struct Quic {
     network: Network,
     config: quinn::ClientConfig,
-    /// Of the next connection.
     port: Cell<u16>,
 }
 
@@ -120,7 +117,6 @@ impl Drop for Stream {
     }
 }
 
-/// Something broke.
 struct Broken;
 
 impl Link {
@@ -221,7 +217,7 @@ async fn read(recv: &mut RecvStream, slow: Option<(usize, Duration)>, octets: &m
     }
 }
 
-/// What of the answer is in these bytes.
+/// Takes a part of the answer from these bytes.
 fn take(mut octets: &[u8], answer: &mut Answer) {
     while let Some((kind, len, begin)) = frame_at(octets) {
         let payload = &octets[begin..octets.len().min(begin + len)];
@@ -234,7 +230,7 @@ fn take(mut octets: &[u8], answer: &mut Answer) {
     }
 }
 
-/// Its kind, the length of its payload, and where that begins.
+/// Type of a frame, the length of its payload, and the payload's offset.
 fn frame_at(octets: &[u8]) -> Option<(u64, usize, usize)> {
     let (kind, first) = varint::read(octets)?;
     let (len, second) = varint::read(&octets[first..])?;

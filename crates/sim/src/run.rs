@@ -26,7 +26,6 @@ use crate::{client, logbook};
 /// A history takes some thousand steps; all times in scenarios are below an hour.
 const LIMITS: Limits = Limits { steps: 1_000_000, time: Duration::from_secs(24 * 3600) };
 
-/// How often the housekeeping's work is done.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Clients that aren't done by then wait for ever.
@@ -35,7 +34,6 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// The whole cache is looked at each so many steps.
 const AUDIT_EVERY: u64 = 16;
 
-/// What a history follows from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draw {
     pub seed: u64,
@@ -43,7 +41,6 @@ pub(crate) struct Draw {
     pub fault: Option<&'static str>,
 }
 
-/// A history that isn't as it should be.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub scenario: String,
@@ -71,7 +68,7 @@ pub(crate) fn history(ground: &Ground, scenario: &Scenario, draw: Draw) -> Resul
     attempt(ground, scenario, draw, plan).map_err(|failure| shorten(ground, scenario, draw, failure))
 }
 
-/// As [`history`], and tells what happened.
+/// The same as [`history`], with the events as text.
 ///
 /// # Errors
 /// The failure.
@@ -109,7 +106,7 @@ fn attempt(ground: &Ground, scenario: &Scenario, draw: Draw, plan: Plan) -> Resu
     finding.map_err(|finding| Box::new(Failure { scenario: name, seed: draw.seed, finding, plan, history }))
 }
 
-/// What a panic says of itself.
+/// The text of a panic.
 fn text_of(panic: &dyn Any) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
@@ -194,7 +191,7 @@ async fn come_to_rest(world: &World, given_up: GivenUp) -> Result<(), Finding> {
 }
 
 impl World {
-    /// After a step.
+    /// Checks after a step.
     fn check(&self, thoroughly: bool) -> Result<(), Finding> {
         for store in self.engine.stores.all() {
             if store.limit_bytes().is_some_and(|limit| store.used_bytes() > limit) {

@@ -7,18 +7,16 @@ use testkit_net::quic::Path;
 
 use crate::dice::Span;
 
-/// A scenario.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scenario {
     pub name: String,
     pub vcl: String,
     pub params: Vec<(String, String)>,
-    /// Of the store, in bytes.
     pub store: Option<u64>,
-    /// `default_grace` and `default_keep`.
+    /// Values of `default_grace` and `default_keep`.
     pub grace: Duration,
     pub keep: Duration,
-    /// How long an answer may take.
+    /// Longest time for an answer.
     pub within: Option<Duration>,
     /// URLs that are fetched once at a time.
     pub serialised: Vec<String>,
@@ -28,7 +26,6 @@ pub(crate) struct Scenario {
     pub path: Option<Path>,
 }
 
-/// What an origin answers to a URL.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub url: String,
@@ -48,7 +45,6 @@ pub(crate) struct Rule {
     pub vary: Option<String>,
     /// There is an ETag, and for so many milliseconds 304 is the answer to it.
     pub etag: Option<u64>,
-    /// URLs that the page includes.
     pub includes: Vec<String>,
     /// One of so many answers breaks off, is refused, or is a 503.
     pub cut: u64,
@@ -57,7 +53,6 @@ pub(crate) struct Rule {
     pub framings: Vec<Framing>,
 }
 
-/// How a body's end is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     Length,
@@ -65,7 +60,7 @@ pub(crate) enum Framing {
     Eof,
 }
 
-/// What some clients do, each for itself.
+/// Steps of some clients, each for itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub count: u64,
@@ -74,9 +69,8 @@ pub(crate) struct Script {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Milliseconds.
+    /// A pause in milliseconds.
     Wait(Span),
-    /// Something to ask for.
     Request(Box<Request>),
 }
 
@@ -92,7 +86,7 @@ pub(crate) struct Request {
     pub pause: Span,
     /// The body comes short in one of so many.
     pub cut: u64,
-    /// How the body's end is told: by its length or in chunks.
+    /// Marks of the body's end: by its length or in chunks.
     pub framings: Vec<Framing>,
     /// Reads so many bytes at a time, with so many milliseconds between.
     pub slow: Option<(Span, Span)>,
@@ -100,22 +94,21 @@ pub(crate) struct Request {
     pub gone: Option<(u64, Span)>,
     /// The request's own task is dropped after so many milliseconds, in one of so many.
     pub dropped: Option<(u64, Span)>,
-    /// So many bytes of the body only: first and last.
+    /// Range of the body: first and last byte.
     pub range: Option<(Span, Span)>,
 }
 
-/// A line that can't be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScriptError {
     pub line: usize,
     pub what: String,
 }
 
-/// Which block lines with an indent belong to.
+/// Block that indented lines belong to.
 enum Block {
     None,
     Origin,
-    /// Their last step.
+    /// The clients' last step.
     Client,
 }
 
@@ -276,7 +269,7 @@ fn header(name: &str, value: &[&str]) -> (String, String) {
     (name.trim_end_matches(':').to_owned(), value.join(" "))
 }
 
-/// How many of whom leave, and when.
+/// Share of clients that leave, and when.
 fn leaving(count: &str, time: &str) -> Result<(u64, Span), String> {
     let after = times(time)?;
     if after.least == 0 {
@@ -306,7 +299,7 @@ fn size(word: &str) -> Result<u64, String> {
     base::text::parse_bytes(word).ok_or_else(|| format!("`{word}` is no size"))
 }
 
-/// Milliseconds: `2s`, `150ms`.
+/// Parses `2s` or `150ms` into milliseconds.
 fn ms(word: &str) -> Result<u64, String> {
     match (word.strip_suffix("ms"), word.strip_suffix('s')) {
         _ if word == "0" => Ok(0),

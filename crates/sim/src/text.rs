@@ -2,13 +2,11 @@
 //! Bodies that tell where they come from: each line has the URL, the variant, the number of the answer, and its own number,
 //! so that a byte of another object, or of another place, is seen.
 
-/// Bytes of a line.
 pub(crate) const LINE: usize = 32;
-/// Where a line has its own number, and of how many digits.
+/// Position of a line's own number.
 const NUMBER_AT: usize = 23;
 const DIGITS: usize = 6;
 
-/// What a body is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub url: String,
@@ -58,13 +56,11 @@ fn put_number(line: &mut [u8], mut number: u64) {
     }
 }
 
-/// A run of lines of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub url: String,
     pub variant: String,
     pub number: u64,
-    /// The first line's number, and how many there are.
     pub first: u64,
     pub count: u64,
 }

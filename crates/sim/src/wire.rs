@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use testkit_net::memory::End;
 
-/// A head: its first line and its fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Head {
     pub first: String,
@@ -25,25 +24,23 @@ impl Head {
     }
 }
 
-/// How a body's end is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     None,
     Length(usize),
     Chunked,
-    /// The connection's end.
+    /// The body ends with the connection.
     Eof,
 }
 
 /// The connection ended, or was reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Orderly.
+    /// The end was orderly.
     Ended,
     Reset,
 }
 
-/// How fast somebody reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace(pub Option<(usize, Duration)>);
 
@@ -85,7 +82,6 @@ impl Wire {
         }
     }
 
-    /// Reads a body into `body`; who gives up keeps what came.
     pub async fn body(&mut self, framing: Body, body: &mut Vec<u8>) -> Result<(), Broken> {
         match framing {
             Body::None => Ok(()),
@@ -112,7 +108,7 @@ impl Wire {
         }
     }
 
-    /// So many bytes, as they come.
+    /// Reads exactly so many bytes.
     async fn exactly(&mut self, length: usize, body: &mut Vec<u8>) -> Result<(), Broken> {
         let mut left = length;
         loop {
@@ -138,7 +134,6 @@ impl Wire {
         }
     }
 
-    /// Waits for more input.
     async fn more(&mut self) -> Result<(), Broken> {
         let most = match self.pace.0 {
             Some((bytes, pause)) => {
@@ -163,7 +158,7 @@ impl Wire {
         }
     }
 
-    /// Whether nothing was read that nobody asked for.
+    /// True if nothing was read that nobody asked for.
     pub fn is_clean(&self) -> bool {
         self.input.is_empty()
     }

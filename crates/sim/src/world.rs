@@ -30,9 +30,8 @@ pub(crate) struct World {
     _backends: Arc<Backends>,
     listener: Arc<ListenerInfo>,
     sessions: Rc<Cell<usize>>,
-    /// As the counter said when it began.
+    /// Counter of panics at the beginning.
     panics: u64,
-    /// The certificate's, where clients come over QUIC.
     pub tls: Option<testkit_tls::World>,
 }
 
@@ -45,11 +44,11 @@ fn settings(scenario: &Scenario, clock: &Clock) -> Settings {
     settings
 }
 
-/// What a worker finds when it begins.
+/// State that a worker finds when it begins.
 pub(crate) struct Birth {
     pub clock: Clock,
     pub history: History,
-    /// What it leaves to a successor, and is a fleet's node by.
+    /// Link to a successor, and to a fleet.
     pub line: Option<Line>,
 }
 
@@ -107,7 +106,6 @@ impl World {
         let _ = self.history.add(self.now(), event);
     }
 
-    /// Serves a connection, as a task.
     pub fn accept(&self, end: End, peer: Address, local: Address) -> rt::JoinHandle<()> {
         let accepted = fronts::Accepted { stream: end.into(), peer, local };
         let (engine, listener) = (self.engine.clone(), self.listener.clone());
@@ -118,7 +116,6 @@ impl World {
         })
     }
 
-    /// Serves a connection over QUIC, as a task.
     pub fn serve_quic(&self, group: Rc<h3::Group>, seat: h3::Seat, client: (Incoming, h3::Config)) {
         let (engine, listener) = (self.engine.clone(), self.listener.clone());
         let session = Session::begin(self.sessions.clone());
@@ -128,12 +125,10 @@ impl World {
         });
     }
 
-    /// Connections being served.
     pub fn sessions(&self) -> usize {
         self.sessions.get()
     }
 
-    /// Transactions that a panic ended.
     pub fn panics(&self) -> u64 {
         self.engine.main.req_panic.get() - self.panics
     }

@@ -101,7 +101,7 @@ impl Batch {
         self.ends.clear();
     }
 
-    /// True without samples.
+    /// True if there are no samples.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -111,7 +111,7 @@ impl Batch {
         self.bytes.len() > BATCH_BYTES / 2
     }
 
-    /// How many samples were dropped since the last call: too long for a datagram, too many, not a number.
+    /// Number of samples that were dropped since the last call: too long for a datagram, too many, not a number.
     pub fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }

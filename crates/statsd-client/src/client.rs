@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Batch;
 
-/// A statsd's address.
+/// The address of a statsd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Host name or address, and port. IPv6 addresses stand without brackets here.
@@ -30,15 +30,15 @@ impl fmt::Display for Target {
     }
 }
 
-/// statsd's port.
+/// The port of statsd.
 const PORT: u16 = 8125;
 
-/// Why a text is no [`Target`].
+/// The reason why a text is no [`Target`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetError {
-    /// No text.
+    /// There is no text.
     Empty,
-    /// What follows the last colon is no port.
+    /// The text after the last colon is no port.
     Port,
 }
 

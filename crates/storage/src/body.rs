@@ -10,7 +10,7 @@ use crate::buf::Buf;
 pub struct Piece {
     /// Offset of the first byte.
     pub start: u64,
-    /// The bytes.
+    /// Bytes of the block.
     pub buf: Buf,
 }
 
@@ -34,7 +34,7 @@ impl Body {
         self.end
     }
 
-    /// Whether nothing was ever appended.
+    /// True if nothing was ever appended.
     pub fn is_empty(&self) -> bool {
         self.end == 0
     }
@@ -58,7 +58,7 @@ impl Body {
         }
     }
 
-    /// What there is from `offset` on, up to the end of its block; `None` when it isn't there yet (or no longer).
+    /// The bytes from `offset` on, up to the end of its block; `None` when they aren't there yet (or no longer).
     pub fn at(&self, offset: u64) -> Option<Buf> {
         let after = self.pieces.partition_point(|piece| piece.start <= offset);
         from(self.pieces.get(after.checked_sub(1)?)?, offset)
@@ -88,7 +88,7 @@ impl Body {
     }
 }
 
-/// What there is from `offset` on in a whole body, up to the end of its block; `None` at or after the end.
+/// The bytes from `offset` on in a whole body, up to the end of its block; `None` at or after the end.
 pub fn piece_at(pieces: &[Piece], offset: u64) -> Option<Buf> {
     let after = pieces.partition_point(|piece| piece.start <= offset);
     from(pieces.get(after.checked_sub(1)?)?, offset)

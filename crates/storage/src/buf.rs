@@ -42,13 +42,13 @@ impl Buf {
         Self(slot.into_bytes())
     }
 
-    /// Number of bytes.
+    /// Number of its bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -76,7 +76,7 @@ impl Buf {
         self.extent().is_some_and(|extent| loans.add(extent, start..end))
     }
 
-    /// What the whole block behind this handle is charged with, in bytes; 0 when no store accounts for it.
+    /// Bytes that the whole block behind this handle is charged with; 0 when no store accounts for it.
     pub fn charged_bytes(&self) -> u64 {
         match self.0.block() {
             Some(block) => block.header.header.charged_bytes(),
@@ -95,22 +95,21 @@ impl Buf {
         self.0.words().map(Facts::of_slot)
     }
 
-    /// Whether these words are another process's by now ([`crate::Store::freeze`]), so that they aren't to be written.
+    /// True if these words are another process's by now ([`crate::Store::freeze`]), so that they aren't to be written.
     pub fn is_frozen(&self) -> bool {
         self.0.is_frozen()
     }
 
-    /// Whether nobody else has a handle on its block.
     pub(crate) fn is_only_handle(&self) -> bool {
         self.0.block().is_some_and(|block| ThinArc::strong_count(block) == 1)
     }
 
-    /// Its pages, if it is in pages of its own.
+    /// The pages, if it is in pages of its own.
     fn extent(&self) -> Option<&Extent> {
         self.0.block()?.header.header.extent()
     }
 
-    /// Its pages, if it is all of what is in them.
+    /// The pages, if it is all of what is in them.
     pub(crate) fn whole_extent(&self) -> Option<&Extent> {
         self.extent().filter(|extent| self.0.start() == 0 && self.len() == extent.len())
     }

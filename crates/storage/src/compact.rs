@@ -19,7 +19,7 @@ const SHORT: usize = 4 << 10;
 /// Coalesced blocks are about this long.
 pub(crate) const COALESCED: usize = 64 << 10;
 
-/// A compacted object.
+/// An object in its compacted form.
 #[derive(Debug)]
 pub struct Compact {
     /// The head block; the body follows in it when there is no `rest`.
@@ -31,7 +31,7 @@ pub struct Compact {
 /// A whole body beside its head. As large as one of its arms: each byte here is one of every object with a long body.
 #[derive(Debug)]
 pub enum Rest {
-    /// In memory.
+    /// The blocks in memory.
     Blocks(Box<[Piece]>),
     /// In the store's home, and maybe in its front.
     Home(Box<HomeRest>),
@@ -52,14 +52,14 @@ impl HomeRest {
         HomeRest { stored, front: OnceLock::new(), uses: AtomicU8::new(0) }
     }
 
-    /// It is delivered once more; how often it was, this one included, as far as that can be counted: after 255 comes 128.
+    /// Counts a delivery; returns the count, as far as that is possible: after 255 comes 128.
     pub fn count_use(&self) -> u8 {
         const AGAIN: u8 = 128;
         let next = |uses: u8| uses.checked_add(1).unwrap_or(AGAIN);
         next(self.uses.update(Relaxed, Relaxed, next))
     }
 
-    /// How often it was delivered, as far as that was counted.
+    /// Number of deliveries, as far as they were counted.
     pub fn uses(&self) -> u8 {
         self.uses.load(Relaxed)
     }
@@ -82,7 +82,7 @@ impl HomeRest {
 }
 
 impl Rest {
-    /// Number of bytes.
+    /// Number of its bytes.
     pub fn len(&self) -> u64 {
         match self {
             Rest::Blocks(pieces) => pieces.last().map_or(0, Piece::end),
@@ -90,12 +90,12 @@ impl Rest {
         }
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What the store is charged with for it, in bytes.
+    /// Bytes that the store is charged with for it.
     pub fn charged_bytes(&self) -> u64 {
         // An end that is in the object's record is charged with that, as its head is.
         let own = self.blocks().iter().filter(|piece| piece.buf.record().is_none());
@@ -145,7 +145,8 @@ impl Store {
     }
 }
 
-/// How many blocks from the first on become one: short ones together, until the result is long enough. At least 1.
+/// Number of blocks from the first on that become one: short ones together, until the result is long enough. At least
+/// 1.
 fn run_length(pieces: &[Piece]) -> usize {
     let mut bytes = 0;
     let fits = |piece: &&Piece| {

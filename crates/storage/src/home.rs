@@ -34,12 +34,13 @@ pub struct HomeId(pub NonZeroU64);
 /// A stored copy on its way into memory.
 pub type LoadFuture = Pin<Box<dyn Future<Output = Result<Stored, StoreError>> + Send>>;
 
-/// Where a store keeps objects that aren't in memory. Nothing here waits for a device, so that all may be called under a lock.
+/// Place where a store keeps objects that aren't in memory. Nothing here waits for a device, so that all may be called
+/// under a lock.
 pub trait Home: Send + Sync + std::fmt::Debug {
-    /// What may be an object of this digest, the newest first, without I/O. Variants are told apart by loading them.
+    /// Candidates for an object of this digest, the newest first, without I/O. Variants are told apart by loading them.
     fn find(&self, digest: &[u8; 32]) -> Vec<HomeId>;
 
-    /// Whether [`Home::find`] would name it.
+    /// True if [`Home::find`] would name it.
     fn holds(&self, digest: &[u8; 32], id: HomeId) -> bool;
 
     /// Loads what was found. May be dropped at any time: who can't wait any longer has a miss. What is removed meanwhile may
@@ -65,14 +66,14 @@ pub trait Home: Send + Sync + std::fmt::Debug {
     /// The least number of those told to [`Home::remove_all`] that a journal must still hold. `None`: none of them.
     fn journal_needed_from(&self) -> Option<u64>;
 
-    /// Whether all that it holds can be found; before that some of it is missed.
+    /// True if all that it holds can be found; before that some of it is missed.
     fn is_ready(&self) -> bool;
 
     /// Says who knows whether an object may still be served. Once.
     fn set_judge(&self, judge: Box<dyn Judge>);
 }
 
-/// Who knows whether an object may still be served: asked before a home writes a stored copy anew.
+/// Tells if an object may still be served: asked before a home writes a stored copy anew.
 pub trait Judge: Send + Sync + std::fmt::Debug {
     /// The number of the newest invalidation that the object has stood; `None`: it is to go. As in [`Stored`].
     fn judge(&self, fields: &RecordFields, head: &[u8], tags: &[u8]) -> Option<u64>;
@@ -81,15 +82,15 @@ pub trait Judge: Send + Sync + std::fmt::Debug {
 /// A stored copy, loaded and checked.
 #[derive(Debug)]
 pub struct Stored {
-    /// What its home calls it.
+    /// Number of the copy in its home.
     pub id: HomeId,
-    /// What it says; `t_origin` is in seconds since 1970.
+    /// Facts about the object; `t_origin` is in seconds since 1970.
     pub fields: RecordFields,
     /// The head block: as long as `fields` says.
     pub head: Buf,
     /// The tags given to [`Writing::finish`].
     pub tags: Buf,
-    /// The body.
+    /// Body of the object.
     pub body: Arc<dyn StoredBody>,
 }
 
@@ -144,12 +145,12 @@ pub trait StoredBody: Send + Sync + std::fmt::Debug {
     /// Number of bytes: known without asking the home.
     fn len(&self) -> u64;
 
-    /// Whether there are none.
+    /// True if there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it can still be read, as far as that is known without asking the device.
+    /// True if it can still be read, as far as that is known without asking the device.
     fn is_there(&self) -> bool {
         true
     }

@@ -20,7 +20,7 @@ use crate::compact::{Compact, Rest};
 use crate::records::Records;
 use crate::store::Store;
 
-/// What a record says of its object beside its bytes.
+/// Facts in a record about its object, beside its bytes.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct RecordFields {
     /// The digest under which it is found.
@@ -37,7 +37,7 @@ pub struct RecordFields {
     pub grace: f64,
     /// Seconds it is then kept for conditional fetches.
     pub keep: f64,
-    /// Opaque here.
+    /// Bits that only the cache interprets.
     pub flags: u8,
     /// Times it was delivered, as far as that was told.
     pub hits: u32,
@@ -58,9 +58,9 @@ pub struct RecordId(pub(crate) NonZeroU32);
 /// A record of a former worker, complete and checked.
 #[derive(Debug)]
 pub struct Survivor {
-    /// What it says.
+    /// Facts about the object.
     pub fields: RecordFields,
-    /// Its number, for [`Store::forget`] and the like.
+    /// Number of the record, for [`Store::forget`] and the like.
     pub record: RecordId,
     /// The head block; the body follows in it when there is no `rest`.
     pub head: Buf,
@@ -70,7 +70,7 @@ pub struct Survivor {
     pub rest: Option<Rest>,
 }
 
-/// What a thread of the former worker was delivering when that died.
+/// Object that a thread of the former worker was delivering when that died.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Suspect {
     /// For [`Store::forget`], which takes it from the survivors.
@@ -83,18 +83,18 @@ pub struct Suspect {
     pub deaths: u32,
 }
 
-/// How far a walk over the survivors has come.
+/// Position of a walk over the survivors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cursor(pub(crate) u64);
 
-/// What was found when the store was opened.
+/// State of the store when it was opened.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Opening {
     /// Workers that have used the arena, this one included; 0 without an arena.
     pub generation: u32,
     /// Pages of the arena that were in use.
     pub pages_found: u64,
-    /// Why what was in the arena couldn't be used, for the log; the store began empty.
+    /// Reason why the arena's content couldn't be used, for the log; the store began empty.
     pub refusal: Option<&'static str>,
 }
 
@@ -115,7 +115,7 @@ impl Store {
         }
     }
 
-    /// From now on the record survives.
+    /// Lets the record survive from now on.
     pub fn publish(&self, id: RecordId) {
         self.expect_records().publish(id);
     }
@@ -125,7 +125,7 @@ impl Store {
         self.expect_records().forget(id);
     }
 
-    /// Whether there may be survivors that weren't given out yet. One relaxed load; false in a store that began empty.
+    /// True if there may be survivors that weren't given out yet. One relaxed load; false in a store that began empty.
     #[inline]
     pub fn is_adopting(&self) -> bool {
         self.records().is_some_and(Records::is_adopting)
@@ -156,24 +156,24 @@ impl Store {
         }
     }
 
-    /// What the former worker was delivering when it died: for each record a death is counted in it. Each is told once;
-    /// none if that worker's threads had said that they deliver nothing.
+    /// Objects that the former worker was delivering when it died: for each record a death is counted in it. Each is
+    /// returned once; none if that worker's threads had said that they deliver nothing.
     pub fn serving_at_death(&self) -> Vec<Suspect> {
         self.records().map(Records::serving_at_death).unwrap_or_default()
     }
 
-    /// Whether objects have records here: there is an arena.
+    /// True if objects have records here: there is an arena.
     #[inline]
     pub fn keeps_records(&self) -> bool {
         self.records().is_some()
     }
 
-    /// Whether this record survives, as far as this process knows. For tests, as the next.
+    /// True if this record survives, as far as this process knows. For tests, as the next.
     pub fn is_published(&self, id: RecordId) -> bool {
         self.records().is_some_and(|records| records.is_published(id))
     }
 
-    /// How many records survive, adopted or not. Long.
+    /// Number of records that survive, adopted or not. It takes long.
     pub fn published(&self) -> usize {
         self.records().map_or(0, Records::published)
     }
@@ -197,12 +197,12 @@ impl Store {
         self.opening_cell().get_or_init(take_over)
     }
 
-    /// Whether a former process may still read the arena: nothing in it is used again, whatever is evicted.
+    /// True if a former process may still read the arena: nothing in it is used again, whatever is evicted.
     pub fn is_shared(&self) -> bool {
         self.records().is_some_and(Records::is_shared)
     }
 
-    /// It doesn't any more.
+    /// Notes that no former process reads the arena any more.
     pub fn own(&self) {
         self.records().into_iter().for_each(Records::own);
     }
@@ -217,7 +217,7 @@ impl Store {
         self.records().into_iter().for_each(Records::recall);
     }
 
-    /// Whether this process shall serve nothing from the arena any more, for its successor has said so.
+    /// True if this process shall serve nothing from the arena any more, since its successor has said so.
     pub fn is_recalled(&self) -> bool {
         self.records().is_some_and(Records::is_recalled)
     }

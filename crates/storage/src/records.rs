@@ -33,7 +33,6 @@ const MOST_BUCKETS: u64 = 1 << 28;
 /// Records of one bucket that are looked at: beyond them the chain is damaged, or too long to be worth it.
 const MOST_LINKS: usize = 10_000;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Records {
     arena: Arc<Arena>,

@@ -12,14 +12,14 @@ use tables::stores::{Kind, TRANSIENT};
 pub struct StoreSpec {
     /// Name given, or `s0`, `s1`, ... in the order of the unnamed ones.
     pub name: String,
-    /// What it is made of.
+    /// Kind of the store.
     pub kind: Kind,
     /// Most bytes it may hold; `None` for no limit. Of a store with a home: in memory.
     pub limit: Option<u64>,
     /// The memory (a memfd) of a store in memory that outlives its worker, of any length: the store makes it as long as it
     /// needs. Without one, or in another kind of store, nothing survives.
     pub arena: Option<Arc<File>>,
-    /// Where objects are that aren't in memory: the store itself is the front then, in memory, whatever its kind.
+    /// Home for objects that aren't in memory: the store itself is the front then, in memory, whatever its kind.
     pub home: Option<Arc<dyn Home>>,
 }
 

@@ -26,11 +26,11 @@ use crate::tally::Tally;
 const PAGED: usize = 2 * PAGE;
 /// Address space for a byte of the limit: gaps between extents cost none of the limit.
 const SPREAD: u64 = 2;
-/// Of the limit, one part in so many may be kept as freed pages; at least [`KEEP_LEAST`] bytes.
+/// Share of the limit that may be kept as freed pages: one part in this many; at least [`KEEP_LEAST`] bytes.
 const KEEP_SHARE: u64 = 256;
 const KEEP_LEAST: u64 = 1 << 20;
 
-/// Of the limit of a store with a home, one part in so many is one body's while it is fetched; at least
+/// Share of a store with a home that one body may have while it is fetched: one part in this many; at least
 /// [`FRONT_SHARE_LEAST`] bytes.
 const FRONT_SHARE: u64 = 4;
 const FRONT_SHARE_LEAST: u64 = 256 << 10;
@@ -38,7 +38,7 @@ const FRONT_SHARE_LEAST: u64 = 256 << 10;
 /// Bytes of nobody's account are copied into their block up to this length.
 const COPIED: usize = 1 << 10;
 
-/// Largest single block.
+/// Bytes of the largest block.
 pub const MAX_BLOCK: usize = 1 << 30;
 
 /// Position of a store in its [`crate::Stores`].
@@ -47,7 +47,7 @@ pub type StoreId = u8;
 /// The store's limit doesn't allow this allocation now. Evict from the store and try again, or give up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoSpace {
-    /// Which store is full.
+    /// Number of the full store.
     pub store: StoreId,
     /// Bytes that were asked for.
     pub needed: u64,
@@ -61,21 +61,21 @@ impl std::fmt::Display for NoSpace {
 
 impl std::error::Error for NoSpace {}
 
-/// One `-s`.
+/// A store, as `-s` declares it.
 pub struct Store {
     id: StoreId,
     name: Box<str>,
     kind: Kind,
     account: Arc<Account>,
-    /// Where paged blocks live; without one all are on the heap.
+    /// Region of paged blocks; without one all are on the heap.
     region: Option<Arc<Region>>,
-    /// What survives, in a store with an arena.
+    /// Records of a store with an arena, which survive.
     records: Option<Records>,
     opening: OnceLock<Opening>,
     home: Option<Arc<dyn Home>>,
 }
 
-/// What is held, against the limit. Shared by all blocks of the store.
+/// Account of the bytes held, against the limit. Shared by all blocks of the store.
 pub(crate) struct Account {
     limit: Option<u64>,
     /// A lower limit for the time being; `u64::MAX` is none.
@@ -89,12 +89,12 @@ pub(crate) type Block = ThinArc<Charge, u8>;
 
 /// The right to hold a block's bytes; gives it back when dropped.
 pub(crate) enum Charge {
-    /// So many, which follow in the block. Without an account no store accounts for them.
+    /// Bytes that follow in the block. Without an account no store accounts for them.
     Here { bytes: u32, account: Option<Arc<Account>> },
     /// Elsewhere and of nobody's account; none follow in the block.
     #[allow(clippy::box_collection, reason = "each byte here is one of every stored object")]
     Vec(Box<Vec<u8>>),
-    /// In pages of the store.
+    /// Bytes in pages of the store.
     Paged(Box<PagedBlock>),
     /// In pages that a disk has filled, of nobody's account.
     Read(Box<ReadPages>),
@@ -140,7 +140,7 @@ impl Store {
         Ok(Self { id, name, kind: spec.kind, account, region, records, opening, home: spec.home.clone() })
     }
 
-    /// What was found when it was opened.
+    /// State of the store when it was opened.
     pub fn opening(&self) -> &Opening {
         static NOT_YET: Opening = Opening { generation: 0, pages_found: 0, refusal: None };
         self.opening.get().unwrap_or(&NOT_YET)
@@ -150,7 +150,6 @@ impl Store {
         &self.opening
     }
 
-    /// What survives, in a store with an arena.
     pub(crate) fn records(&self) -> Option<&Records> {
         self.records.as_ref()
     }
@@ -174,20 +173,20 @@ impl Store {
         self.kind
     }
 
-    /// Where objects are that aren't in memory.
+    /// Home of objects that aren't in memory.
     #[inline]
     pub fn home(&self) -> Option<&Arc<dyn Home>> {
         self.home.as_ref()
     }
 
-    /// How much of its memory, in bytes, one body takes before it is read from the store's home; without a home any body is
-    /// in memory, as it is without a limit.
+    /// Bytes of memory that one body takes before it is read from the store's home; without a home any body is in
+    /// memory, as it is without a limit.
     pub fn front_share(&self) -> Option<u64> {
         self.home.as_ref()?;
         Some((self.account.bound()? / FRONT_SHARE).max(FRONT_SHARE_LEAST))
     }
 
-    /// Bytes held now.
+    /// Number of bytes held.
     pub fn used_bytes(&self) -> u64 {
         self.account.held.load(Relaxed)
     }
@@ -202,7 +201,7 @@ impl Store {
         self.account.cap.store(cap.unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// Of the bytes held, those in pages of the store's own: the others are on the heap.
+    /// Bytes held in pages of the store's own: the others are on the heap.
     pub fn paged_bytes(&self) -> u64 {
         self.region.as_ref().map_or(0, |region| region.used_bytes())
     }
@@ -284,7 +283,7 @@ pub(crate) fn spread(limit: u64) -> Option<usize> {
     usize::try_from(limit.checked_mul(SPREAD)?).ok()
 }
 
-/// How much of that limit may be kept as freed pages.
+/// Bytes of that limit that may be kept as freed pages.
 pub(crate) fn keep_bytes(limit: u64) -> u64 {
     (limit / KEEP_SHARE).max(KEEP_LEAST)
 }
@@ -372,7 +371,7 @@ impl Header for Charge {
 }
 
 impl Charge {
-    /// For bytes that no store accounts for.
+    /// A block of bytes that no store accounts for.
     pub fn unaccounted(bytes: Vec<u8>) -> Block {
         if bytes.len() <= COPIED {
             let charged = Charge::Here { bytes: bytes.len() as u32, account: None };
@@ -386,13 +385,13 @@ impl Charge {
         Block::from_header_and_slice(Charge::Paged(Box::new(PagedBlock { extent: Some(extent), account })), &[])
     }
 
-    /// For pages that a disk has filled; `held` counts their bytes.
+    /// A block of pages that a disk has filled; `held` counts their bytes.
     pub fn read(pages: Pages, held: Arc<AtomicU64>) -> Block {
         held.fetch_add(pages.len() as u64, Relaxed);
         Block::from_header_and_slice(Charge::Read(Box::new(ReadPages { pages, held })), &[])
     }
 
-    /// Its pages, if it has pages of its own.
+    /// The pages, if it has pages of its own.
     pub fn extent(&self) -> Option<&Extent> {
         match self {
             Charge::Here { .. } | Charge::Vec(_) | Charge::Read(_) => None,
@@ -400,7 +399,7 @@ impl Charge {
         }
     }
 
-    /// What a store is charged with for them.
+    /// Bytes that a store is charged with for them.
     pub fn charged_bytes(&self) -> u64 {
         match self {
             Charge::Here { bytes, account: Some(_) } => u64::from(*bytes),

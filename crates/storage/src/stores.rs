@@ -51,7 +51,7 @@ impl Stores {
         Ok(Stores { all: specs.iter().enumerate().map(open).collect::<Result<_, _>>()?, turn: AtomicUsize::new(0) })
     }
 
-    /// All, Transient last.
+    /// All stores, Transient last.
     pub fn all(&self) -> &[Arc<Store>] {
         &self.all
     }
@@ -71,7 +71,7 @@ impl Stores {
         self.all.iter().find(|store| store.name() == name)
     }
 
-    /// Where passed and short-lived objects go.
+    /// The store for passed and short-lived objects.
     pub fn transient(&self) -> &Arc<Store> {
         self.all.last().expect("there is always Transient")
     }

@@ -11,7 +11,7 @@ use sys::atomic::AtomicBool;
 
 use crate::lock::Lock;
 
-/// See the module.
+/// A flag that follows from others; see the module.
 #[derive(Debug, Default)]
 pub struct DerivedFlag {
     flag: AtomicBool,
@@ -19,7 +19,6 @@ pub struct DerivedFlag {
 }
 
 impl DerivedFlag {
-    /// The flag.
     #[inline]
     pub fn get(&self) -> bool {
         self.flag.load(Relaxed)

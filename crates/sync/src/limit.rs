@@ -37,37 +37,37 @@ pub struct Place(Arc<Waiter<()>>);
 pub struct QueueFull;
 
 impl Limit {
-    /// So many may be in progress, and so many wait. Who waits learns of it by [`Limit::call_next`].
+    /// Sets how many may be in progress, and how many may wait. Who waits learns of it by [`Limit::call_next`].
     pub fn set(&self, most: u64, most_waiting: u64) {
         self.most.store(most, SeqCst);
         self.most_waiting.store(most_waiting, SeqCst);
     }
 
-    /// How many may be in progress.
+    /// Number that may be in progress.
     #[inline]
     pub fn most(&self) -> u64 {
         self.most.load(Relaxed)
     }
 
-    /// How many are in progress.
+    /// Number that are in progress.
     #[inline]
     pub fn busy(&self) -> u64 {
         self.busy.load(Relaxed)
     }
 
-    /// How many wait.
+    /// Number that wait.
     #[inline]
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Relaxed)
     }
 
-    /// Whether one that came now would have to wait or be refused.
+    /// True if one that came now would have to wait or be refused.
     #[inline]
     pub fn is_saturated(&self) -> bool {
         self.busy() >= self.most()
     }
 
-    /// Whether it would be refused.
+    /// True if it would be refused.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.is_saturated() && self.waiting() >= self.most_waiting.load(Relaxed)
@@ -135,7 +135,7 @@ impl Limit {
         called.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether its turn has come: then it has entered, and is to [`Limit::leave`].
+    /// True if its turn has come: then it has entered, and is to [`Limit::leave`].
     pub fn poll(&self, place: &Place, cx: &mut Context<'_>) -> Poll<()> {
         match place.0.park(cx.waker()) {
             Some(_) => Poll::Pending,

@@ -6,23 +6,20 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 use sys::atomic::{AtomicU64, fence};
 
-/// See the module.
+/// A number that has to be noted in another place, too; see the module.
 #[derive(Debug)]
 pub struct NotedNumber(AtomicU64);
 
 impl NotedNumber {
-    /// With that value.
     pub fn new(number: u64) -> Self {
         Self(AtomicU64::new(number))
     }
 
-    /// The number.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 
-    /// Stores another number.
     pub fn set(&self, number: u64) {
         self.0.store(number, Relaxed);
     }

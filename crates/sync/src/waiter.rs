@@ -18,7 +18,7 @@ pub struct Waiter<R> {
 
 #[derive(Debug)]
 enum State<R> {
-    /// With the waker of its last poll.
+    /// The waiter has left the waker of its last poll.
     Waiting(Option<Waker>),
     Called(R),
     Left,
@@ -42,7 +42,7 @@ pub enum Leave<R> {
     Uncalled,
     /// Called: unless it uses the call, another one must be called.
     Called(R),
-    /// It had left before.
+    /// The waiter had left before.
     Repeated,
 }
 
@@ -97,12 +97,12 @@ impl<R: Copy> Waiter<R> {
         }
     }
 
-    /// Whether it has been called and hasn't left.
+    /// True if it has been called and hasn't left.
     pub fn is_called(&self) -> bool {
         matches!(*self.state.lock(), State::Called(_))
     }
 
-    /// Whether it has left.
+    /// True if it has left.
     pub fn has_left(&self) -> bool {
         matches!(*self.state.lock(), State::Left)
     }

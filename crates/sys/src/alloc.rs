@@ -14,7 +14,7 @@ use libmimalloc_sys::{
 /// hand; all its blocks have the alignment of nearly all that is asked for.
 pub struct Mimalloc;
 
-/// What every block is aligned to: mimalloc counts sizes in words.
+/// Alignment of every block: mimalloc counts sizes in words.
 const ALIGNED: usize = size_of::<usize>();
 
 // SAFETY: mimalloc's contract is malloc's: a block of at least `size` bytes that nobody else has, aligned to a word or as
@@ -77,12 +77,11 @@ pub fn give_back() {
     mi_collect(true);
 }
 
-/// Who is told. It must not allocate.
+/// Receiver of the heap's changes. It must not allocate.
 pub trait Listener {
-    /// Memory is asked for, or more of it.
     fn allocation();
 
-    /// So many bytes more are in use, or fewer.
+    /// Reports that so many bytes more are in use, or fewer.
     fn changed(bytes: isize);
 }
 
@@ -90,7 +89,6 @@ pub trait Listener {
 pub struct ListeningAllocator<A, L>(A, PhantomData<L>);
 
 impl<A, L> ListeningAllocator<A, L> {
-    /// Around an allocator.
     pub const fn new(inner: A) -> Self {
         ListeningAllocator(inner, PhantomData)
     }

@@ -26,7 +26,6 @@ impl<T, U> ArcCell<T, U> {
     const ALIGNED: () =
         assert!(align_of::<T>() > LOCKED + SECOND && align_of::<U>() > LOCKED + SECOND, "room for both");
 
-    /// With that in it.
     pub fn new(arc: Option<Arc<T>>) -> Self {
         let () = Self::ALIGNED;
         Self { at: AtomicPtr::new(raw(arc)), owns: PhantomData }
@@ -81,7 +80,6 @@ impl<T, U> ArcCell<T, U> {
         Ok((!old.is_null()).then(|| unsafe { Arc::from_raw(old) }))
     }
 
-    /// Waits for the lock.
     fn lock(&self) -> Held<'_, T, U> {
         let mut looks = 0;
         loop {

@@ -42,9 +42,8 @@ use slots::{Place, Slab, Slots};
 
 /// Words of a slot that are its owner's. The first is 0 in a slot that was never used.
 pub const WORDS: usize = 28;
-/// Where the counts of handles are.
+/// Offset of the counts of handles.
 const REFS: usize = WORDS * 4;
-/// Where the bytes begin.
 const PAYLOAD: usize = REFS + 8;
 
 /// Most bytes of a slot that shares pages with others.
@@ -55,7 +54,6 @@ const MOST_BIG: usize = 1 << 18;
 
 /// Arenas begin on multiples of this, so that a table finds the arena of an address.
 const SPACING: usize = 1 << 30;
-/// Addresses of a process.
 const ADDRESSES: usize = 1 << 47;
 static ARENAS: [AtomicPtr<Arena>; ADDRESSES / SPACING] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; ADDRESSES / SPACING];
@@ -66,7 +64,6 @@ pub trait Keeper: Send + Sync + std::fmt::Debug {
     fn last_dropped(&self, slot: Unheld<'_>);
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Arena {
     map: Arc<Map>,
@@ -79,16 +76,14 @@ pub struct Arena {
     has_let_go: AtomicBool,
 }
 
-/// What an arena had in it at opening.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// Processes that have used it, this one included.
     pub generation: u32,
-    /// Pages in use.
     pub pages: u64,
-    /// Why what was in it can't be used; it was made anew.
+    /// The reason why the content can't be used; the arena was made anew.
     pub refusal: Option<&'static str>,
-    /// What the threads were serving ([`Arena::note_serving`]).
+    /// Numbers of the slots that the threads were serving ([`Arena::note_serving`]).
     pub serving: Vec<u32>,
 }
 
@@ -171,12 +166,12 @@ impl Arena {
         Ok(Found { generation, pages, refusal: None, serving })
     }
 
-    /// Where its extents come from.
+    /// The region that its extents come from.
     pub fn region(&self) -> &Arc<Region> {
         &self.region
     }
 
-    /// What a slot with so many bytes costs, its part of a slab's pages included; `None`: there is none so large.
+    /// Cost in bytes of a slot with so many bytes, its part of a slab's pages included; `None`: there is none so large.
     pub fn cost(&self, len: usize) -> Option<u64> {
         let size = len.checked_add(PAYLOAD)?;
         match fitting(size, self.layout.granule).and_then(class) {
@@ -228,7 +223,6 @@ impl Arena {
         Some(place)
     }
 
-    /// A handle on a slot that the caller has just taken.
     fn handle(&self, base: usize, len: usize) -> Slot {
         let arena = Self::of_address(self.map.base().as_ptr() as usize + base);
         // SAFETY: `register` was given an `Arc`, of which `self` is a borrow. This is the slot's own handle on the arena,
@@ -239,18 +233,16 @@ impl Arena {
         unsafe { Slot::first(at, len as u32, self.is_odd()) }
     }
 
-    /// Which of a slot's two counts this process uses.
+    /// True if this process uses the odd one of a slot's two counts.
     fn is_odd(&self) -> bool {
         self.generation.load(Relaxed) % 2 == 1
     }
 
-    /// Offset in the mapping of a slot.
     fn base(&self, slab: &Slab, slot: u8) -> usize {
         let size = class(slab.class).map_or(0, |class| usize::from(class.size));
         self.layout.data + slab.first as usize * PAGE + usize::from(slot) * size
     }
 
-    /// The number of a slot, which is never 0: page 0 has none.
     fn number(&self, base: usize) -> u32 {
         ((base - self.layout.data) / self.layout.granule) as u32
     }
@@ -271,7 +263,6 @@ impl Arena {
         Some((Place { slab: slab_number, slot }, self.layout.data + offset))
     }
 
-    /// Locks the books.
     pub fn books(&self) -> Books<'_> {
         Books { arena: self, slots: self.slots() }
     }
@@ -300,12 +291,11 @@ impl Arena {
         self.region.freeze();
     }
 
-    /// Whether it is frozen. It doesn't change while the books are locked.
     pub fn is_frozen(&self) -> bool {
         self.region.is_frozen()
     }
 
-    /// Whether a process that has it frozen may still read it.
+    /// True if a process that has it frozen may still read it.
     pub fn is_shared(&self) -> bool {
         self.slots().deferred.is_some()
     }
@@ -315,13 +305,13 @@ impl Arena {
         self.region.deferred_bytes()
     }
 
-    /// That process shall read no more than it must.
+    /// Asks that process to read no more than it must.
     pub fn recall(&self) {
         let former = self.generation.load(Relaxed).wrapping_sub(1);
         self.map.u32_at(layout::RECALLED_AT).store(former, SeqCst);
     }
 
-    /// Whether this process shall read no more than it must, for its successor says so.
+    /// True if this process shall read no more than it must, since its successor says so.
     pub fn is_recalled(&self) -> bool {
         let generation = self.generation.load(Relaxed);
         let recalled = self.map.u32_at(layout::RECALLED_AT).load(SeqCst);
@@ -461,14 +451,14 @@ impl Arena {
         arena.number(address - arena.map.base().as_ptr() as usize)
     }
 
-    /// Whether the arena of the slot at that address is frozen; the slot has a handle.
+    /// True if the arena of the slot at that address is frozen; the slot has a handle.
     fn is_frozen_at(address: usize) -> bool {
         // SAFETY: as in `number_at`.
         unsafe { &*Self::of_address(address) }.is_frozen()
     }
 
-    /// What the slot at that address costs, which has a handle. By the table of pages, so that no lock is needed: the word of
-    /// a slab's or a large slot's first page stays as long as there is a handle, and its other pages have none.
+    /// Cost of the slot at that address, which has a handle. By the table of pages, so that no lock is needed: the word
+    /// of a slab's or a large slot's first page stays as long as there is a handle, and its other pages have none.
     fn cost_at(address: usize) -> u64 {
         // SAFETY: as in `number_at`.
         let arena = unsafe { &*Self::of_address(address) };
@@ -498,12 +488,10 @@ impl Drop for Arena {
 }
 
 impl Unheld<'_> {
-    /// Its number.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Word `n`.
     pub fn word(&self, n: usize) -> &AtomicU32 {
         assert!(n < WORDS, "a slot has so many words");
         let base = self.arena.layout.data + self.number as usize * self.arena.layout.granule;
@@ -515,7 +503,7 @@ impl Unheld<'_> {
         self.arena.books()
     }
 
-    /// Its place can be used again, unless the arena is frozen: the place is another process's then. Answers what it has
+    /// Frees the slot's place, unless the arena is frozen: the place is another process's then. Returns the slot's
     /// cost.
     pub fn free(self) -> u64 {
         let (cost, empty) = {
@@ -532,7 +520,6 @@ impl Unheld<'_> {
 }
 
 impl Books<'_> {
-    /// Whether the arena is frozen.
     pub fn is_frozen(&self) -> bool {
         self.arena.is_frozen()
     }
@@ -551,7 +538,6 @@ impl Books<'_> {
         Some(self.arena.map.u64_at(base + n * 4))
     }
 
-    /// Number of buckets.
     pub fn buckets(&self) -> u32 {
         self.arena.layout.size.buckets
     }
@@ -562,7 +548,7 @@ impl Books<'_> {
         self.arena.map.u32_at(layout.buckets + (hash & (layout.size.buckets - 1)) as usize * 4)
     }
 
-    /// Whether the slot of that number was there at opening and hasn't been claimed.
+    /// True if the slot of that number was there at opening and hasn't been claimed.
     pub fn is_unclaimed(&self, number: u32) -> bool {
         self.arena.place(&self.slots, number).is_some_and(|(place, _)| self.slots.is_unclaimed(place))
     }
@@ -609,7 +595,8 @@ impl Books<'_> {
     }
 }
 
-/// Whether an arena in this file is of the format that this program uses: a program that takes another one's place asks.
+/// True if an arena in this file is of the format that this program uses: a program that takes another one's place
+/// asks.
 ///
 /// # Errors
 /// The system's.

@@ -17,21 +17,22 @@ use nix::sys::statvfs::fstatvfs;
 
 use crate::pages::{BLOCK, Pages};
 
-/// Whether the page cache is passed by.
+/// Use of the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direct {
-    /// Where the file system can.
+    /// Pass it by where the file system can.
     #[default]
     IfPossible,
     /// Refused where it can't.
     Always,
-    /// What was read or written stays in the page cache, too, for as long as the system likes.
+    /// Use it: blocks stay in the page cache for as long as the system likes.
     Never,
-    /// As who handed over the descriptor has found out: nothing is read to try, which takes as long as the disk likes.
+    /// Take the answer of the process that handed over the descriptor: a test read would take as long as the disk
+    /// likes.
     AsFound,
 }
 
-/// Who may have it open at the same time.
+/// Other processes that may have it open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
     /// This process alone, which reads and writes.
@@ -43,19 +44,16 @@ pub enum Access {
     Read,
 }
 
-/// How it is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BlockOptions {
-    /// Its bytes. A file that isn't there is made; one that is shorter grows; one that is longer keeps what is
+    /// Size in bytes. A file that isn't there is made; one that is shorter grows; one that is longer keeps what is
     /// beyond, unused. `None`: it must be there, and all of it is used.
     pub bytes: Option<u64>,
-    /// Whether the page cache is passed by.
     pub direct: Direct,
-    /// Who may have it open at the same time.
     pub access: Access,
 }
 
-/// What blocks are read from and written to.
+/// A file or device that is read and written in blocks.
 #[derive(Debug)]
 pub struct BlockFile {
     file: File,
@@ -64,7 +62,6 @@ pub struct BlockFile {
     is_sparse: bool,
 }
 
-/// Why it can't be used.
 #[derive(Debug)]
 pub enum OpenError {
     /// Neither a file nor a block device.
@@ -73,16 +70,14 @@ pub enum OpenError {
     Locked(Option<u32>),
     /// A block device that is mounted or otherwise taken.
     Mounted,
-    /// It would need `wanted` more bytes of the file system, which has `free`.
+    /// The file would need `wanted` more bytes of the file system, which has `free`.
     NoSpace {
         /// Bytes that are missing from the file.
         wanted: u64,
         /// Bytes that the file system gives to ordinary users.
         free: u64,
     },
-    /// A block device of so many bytes is too short.
     TooShort(u64),
-    /// There isn't a single block in it.
     Empty,
     /// The file system refuses direct I/O, or wants longer blocks.
     NoDirect,
@@ -218,7 +213,6 @@ impl BlockFile {
         Ok(())
     }
 
-    /// Bytes: whole blocks.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -228,12 +222,11 @@ impl BlockFile {
         self.len == 0
     }
 
-    /// Whether the page cache is passed by.
     pub fn is_direct(&self) -> bool {
         self.is_direct
     }
 
-    /// Whether its space couldn't be had in advance, so that a write may still find none.
+    /// True if its space couldn't be had in advance, so that a write may still find none.
     pub fn is_sparse(&self) -> bool {
         self.is_sparse
     }
@@ -264,7 +257,7 @@ impl BlockFile {
 }
 
 impl From<BlockFile> for File {
-    /// What is open, with its lock.
+    /// The open file, with its lock.
     fn from(own: BlockFile) -> File {
         own.file
     }
@@ -285,7 +278,7 @@ fn lock(file: &File) -> Result<(), OpenError> {
     }
 }
 
-/// Who took the lock, by the system's list of them.
+/// The process that has the lock, by the system's list of them.
 fn lock_holder(file: &File) -> Option<u32> {
     let file = file.metadata().ok()?;
     let (dev, ino) = (file.dev(), file.ino());

@@ -4,7 +4,8 @@
 use std::fs;
 use std::io;
 
-/// Where a thread says what it wants to become: since Linux 5.8 a file of AppArmor's own, before that one that all such modules share.
+/// File in which a thread asks to change its profile: since Linux 5.8 one of AppArmor's own, before that one that all
+/// such modules share.
 const OWN: &str = "/proc/self/attr/apparmor/current";
 const SHARED: &str = "/proc/self/attr/current";
 /// "Y" where the kernel has AppArmor and uses it.

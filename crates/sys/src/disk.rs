@@ -9,7 +9,7 @@ use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 /// The other file system without a disk behind it.
 const RAMFS_MAGIC: i64 = 0x8584_58f6;
 
-/// Whether files there are in memory only.
+/// True if files there are in memory only.
 pub fn is_in_memory(path: &Path) -> io::Result<bool> {
     let kind = statfs(path)?.filesystem_type();
     Ok(kind == TMPFS_MAGIC || kind == FsType(RAMFS_MAGIC as _))
@@ -21,7 +21,6 @@ pub fn room_bytes(path: &Path) -> io::Result<u64> {
     Ok((stat.blocks_available() as u64).saturating_mul(stat.fragment_size() as u64))
 }
 
-/// Bytes of the whole file system of a path.
 pub fn size_bytes(path: &Path) -> io::Result<u64> {
     let stat = nix::sys::statvfs::statvfs(path)?;
     Ok((stat.blocks() as u64).saturating_mul(stat.fragment_size() as u64))

@@ -47,7 +47,7 @@ pub struct Region {
     free: Mutex<Free>,
 }
 
-/// What is behind the addresses.
+/// Memory behind the addresses.
 #[derive(Debug)]
 enum Backing {
     Memory,
@@ -58,9 +58,8 @@ enum Backing {
 /// begins there, all others are 0.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Holds the mapping.
     pub map: Arc<Map>,
-    /// Where in it the table begins.
+    /// Offset of the table in it.
     pub table: usize,
     /// Frozen, the pages are another process's: nothing is taken any more, and what is freed only isn't read here any more.
     freeze: Freeze,
@@ -100,7 +99,7 @@ struct Deferred {
 }
 
 impl Free {
-    /// Whether these pages have to wait.
+    /// True if these pages have to wait.
     fn defers(&mut self, first: u32, pages: u32) -> bool {
         if let Some(deferred) = &mut self.deferred {
             deferred.runs.push((first, pages));
@@ -117,7 +116,7 @@ pub struct Extent {
     first: u32,
     pages: u32,
     len: u32,
-    /// How often it was sent, as far as that counts.
+    /// Number of times it was sent, as far as that counts.
     sent: AtomicU8,
     lent: AtomicBool,
 }
@@ -252,7 +251,6 @@ impl Region {
         }
     }
 
-    /// Whether the pages are another process's.
     pub(crate) fn is_frozen(&self) -> bool {
         matches!(&self.backing, Backing::Shared(shared) if shared.freeze.is_frozen())
     }
@@ -438,7 +436,7 @@ fn rounded(len: usize) -> io::Result<NonZeroUsize> {
 }
 
 impl Extent {
-    /// Its region, and its first page there.
+    /// The region, and the first page there.
     pub fn place(&self) -> (&Arc<Region>, u32) {
         (&self.region, self.first)
     }
@@ -457,7 +455,7 @@ impl Extent {
         sent >= OFTEN
     }
 
-    /// Its bytes, for the kernel to keep beyond the extent's life.
+    /// The bytes, for the kernel to keep beyond the extent's life.
     pub(crate) fn lend(&self) -> &[u8] {
         self.lent.store(true, Relaxed);
         self

@@ -19,26 +19,22 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, raise, sigaction};
 use nix::unistd::{Pid, getpid, gettid};
 
-/// What is watched.
+/// Signals that are watched.
 const FATAL: [Signal; 5] = [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGABRT, Signal::SIGILL, Signal::SIGFPE];
 /// A handler's stack: reading the program's debug information takes more than the system's least.
 const STACK_BYTES: usize = 256 << 10;
 const PAGE: usize = 4096;
 /// A report takes no longer than this.
 const REPORT_SECONDS: libc::c_uint = 5;
-/// How far beyond a stack's end an access still counts as its overflow.
+/// Bytes beyond a stack's end in which an access still counts as its overflow.
 const BEYOND: usize = 64 << 10;
 
-/// Why the process is about to die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The signal's number.
     pub signal: i32,
-    /// Where it came from.
     pub cause: Cause,
 }
 
-/// Where a fatal signal came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// An instruction; with the address that it is about.
@@ -47,9 +43,9 @@ pub enum Cause {
     StackOverflow,
     /// This process itself, as abort(3) does.
     Raised,
-    /// Another process.
+    /// Sent by another process.
     Sent {
-        /// Which one; 0 when it can't be told.
+        /// The sender's pid; 0 when it can't be told.
         pid: i32,
     },
 }
@@ -116,7 +112,6 @@ pub fn abort_reported() -> ! {
 pub struct ThreadName([u8; 16]);
 
 impl ThreadName {
-    /// Of the calling thread.
     pub fn own() -> ThreadName {
         let mut name = [0u8; 16];
         // SAFETY: PR_GET_NAME writes at most 16 bytes, a NUL among them, to its argument.
@@ -132,17 +127,17 @@ impl fmt::Display for ThreadName {
     }
 }
 
-/// How a return address is written that lies in the program: the address, this, its offset in hex, and `)`.
+/// Text of a return address that lies in the program: the address, this, its offset in hex, and `)`.
 pub const PROGRAM_OFFSET: &str = " (lacquer+0x";
 
-/// How many return addresses there are, first and last ones.
+/// Numbers of return addresses, first and last ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// Of the innermost ones.
+    /// Number of the innermost ones.
     pub first: usize,
-    /// Of the outermost ones.
+    /// Number of the outermost ones.
     pub last: usize,
-    /// Between these.
+    /// Number left out between these.
     pub left_out: usize,
 }
 
@@ -189,12 +184,12 @@ pub fn return_addresses(first: &mut [usize], last: &mut [usize]) -> Addresses {
     Addresses { first: count - beyond, last: beyond - left_out, left_out }
 }
 
-/// Where the program was loaded: an address less this is one that tools find in its file.
+/// The address at which the program was loaded: an address less this is one that tools find in its file.
 pub fn load_address() -> usize {
     ptr::addr_of!(__executable_start) as usize
 }
 
-/// How long it is in memory.
+/// The program's length in memory.
 pub fn program_bytes() -> usize {
     ptr::addr_of!(_end) as usize - load_address()
 }
@@ -296,10 +291,7 @@ extern "C" fn on_fatal(number: i32, info: *mut libc::siginfo_t, _context: *mut l
     let _ = Signal::try_from(number).and_then(raise);
 }
 
-/// What the handler's `info` tells.
-///
-/// # Safety
-/// `info` is what the kernel gave for `number`.
+/// The fault that the handler's `info` describes.  # Safety `info` is what the kernel gave for `number`.
 unsafe fn fault(number: i32, info: &libc::siginfo_t) -> Fault {
     // Codes of the kernel's own are positive.
     let cause = if info.si_code <= 0 {

@@ -42,7 +42,7 @@ pub fn duplicate_inherited(raw: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// Whether a descriptor that is known by its number survives exec.
+/// Sets whether a descriptor, known by its number, survives exec.
 pub fn set_number_inheritable(raw: RawFd, inheritable: bool) -> io::Result<()> {
     let flags = if inheritable { 0 } else { libc::FD_CLOEXEC };
     // SAFETY: fcntl on any number is defined; a number that isn't open gives EBADF.
@@ -52,7 +52,6 @@ pub fn set_number_inheritable(raw: RawFd, inheritable: bool) -> io::Result<()> {
     }
 }
 
-/// Whether the descriptor survives exec.
 pub fn set_inheritable(fd: impl AsFd, inheritable: bool) -> io::Result<()> {
     let flag = if inheritable { FdFlag::empty() } else { FdFlag::FD_CLOEXEC };
     fcntl(fd, FcntlArg::F_SETFD(flag))?;
@@ -64,7 +63,7 @@ pub fn memfd(name: &str) -> io::Result<File> {
     Ok(memfd_create(CString::new(name)?.as_c_str(), MFdFlags::MFD_CLOEXEC)?.into())
 }
 
-/// Where the file has bytes next, from `at` on, past its holes; `None`: nowhere.
+/// Offset of the file's next bytes, from `at` on, past its holes; `None`: there are none.
 pub fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     let at = i64::try_from(at).map_err(|_| io::ErrorKind::FileTooLarge)?;
     match nix::unistd::lseek(file, at, nix::unistd::Whence::SeekData) {
@@ -149,12 +148,11 @@ pub fn write_all(fd: impl AsFd, mut buf: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Bytes, a connection, or end of file.
     Read,
-    /// Room to write.
+    /// There is room for writing.
     Write,
 }
 
@@ -190,7 +188,7 @@ pub fn reopen(file: &File) -> io::Result<File> {
     File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Whether the other end is gone: a terminal that was closed, a pipe without a reader.
+/// True if the other end is gone: a terminal that was closed, a pipe without a reader.
 ///
 /// # Errors
 /// The descriptor can't be polled.
@@ -201,7 +199,7 @@ pub fn is_hung_up(fd: impl AsFd) -> io::Result<bool> {
     Ok(polled[0].revents().is_some_and(|events| events.intersects(PollFlags::POLLHUP | PollFlags::POLLERR)))
 }
 
-/// Whether the other end of a socket says nothing any more: it is gone, or has stopped writing.
+/// True if the other end of a socket says nothing any more: it is gone, or has stopped writing.
 ///
 /// # Errors
 /// The descriptor can't be polled.
@@ -248,7 +246,6 @@ pub fn replace_standard(number: RawFd, to: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a standard descriptor refer to /dev/null.
 pub fn null_standard(number: RawFd) -> io::Result<()> {
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     replace_standard(number, null.as_fd())

@@ -5,10 +5,9 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
-/// A kind of port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
-    /// Those that listen.
+    /// The sockets that listen.
     Tcp,
     /// All that are bound.
     Udp,
@@ -17,7 +16,7 @@ pub enum Protocol {
 /// A process. As messages have it: `nginx (process 1234)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// Of its first thread, at most 15 bytes.
+    /// Name of its first thread, at most 15 bytes.
     pub name: String,
     pub pid: u32,
 }

@@ -26,12 +26,13 @@ pub fn raise_locked_memory(wanted: u64) -> io::Result<()> {
     Ok(setrlimit(Resource::RLIMIT_MEMLOCK, wanted.min(hard), hard)?)
 }
 
-/// How many files this process may have open.
+/// Number of files that this process may have open.
 pub fn open_files_limit() -> io::Result<u64> {
     Ok(getrlimit(Resource::RLIMIT_NOFILE)?.0)
 }
 
-/// How many files this process has open. Since Linux 6.2 that is one system call; before it the directory is read.
+/// Number of files that this process has open. Since Linux 6.2 that is one system call; before it the directory is
+/// read.
 pub fn open_files() -> io::Result<u64> {
     const DIRECTORY: &str = "/proc/self/fd";
     match std::fs::metadata(DIRECTORY)?.len() {
@@ -60,13 +61,13 @@ pub fn set_core_files(allowed: bool) -> io::Result<()> {
     Ok(setrlimit(Resource::RLIMIT_CORE, if allowed { hard } else { 0 }, hard)?)
 }
 
-/// How readily the kernel picks this process when memory runs out: -1000 (never) to 1000. Without permission: an error,
-/// which callers may ignore.
+/// Sets the kernel's readiness to pick this process when memory runs out: -1000 (never) to 1000. Without permission: an
+/// error, which callers may ignore.
 pub fn set_oom_score(score: i32) -> io::Result<()> {
     std::fs::write("/proc/self/oom_score_adj", score.to_string())
 }
 
-/// From now on the calling thread gets the least share of the processors.
+/// Gives the calling thread the least share of the processors from now on.
 pub fn take_least_share() {
     // SAFETY: numbers go in, and a number comes out: 0 is the calling thread on Linux. It may always be asked for less.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };

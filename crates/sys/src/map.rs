@@ -44,7 +44,6 @@ impl Map {
         self.base
     }
 
-    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -72,7 +71,6 @@ impl Map {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
     }
 
-    /// Copies out of the mapping.
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         let from = self.at(offset, into.len());
         // SAFETY: as in `write`, the other way.

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 /// Changes of the heap that a thread keeps to itself up to so many bytes.
 const BATCH: usize = 64 << 10;
-/// What files' sizes on their device are counted in.
+/// Unit of files' sizes on their device, in bytes.
 const BLOCK: u64 = 512;
-/// Where cgroups are.
+/// Mount point of cgroups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 static HEAP: AtomicIsize = AtomicIsize::new(0);
@@ -21,7 +21,7 @@ thread_local! {
     static CHANGE: HeapChange = const { HeapChange(Cell::new(0)) };
 }
 
-/// What a thread hasn't told yet.
+/// Changes that a thread hasn't reported yet.
 struct HeapChange(Cell<isize>);
 
 impl Drop for HeapChange {
@@ -54,13 +54,13 @@ pub fn heap_bytes() -> u64 {
 /// Memory of a process that is really there, in bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Resident {
-    /// Its own: heap, stacks, private regions.
+    /// Private memory: heap, stacks, private regions.
     pub private: u64,
-    /// Of files and shared memory: program, log, counters, stores.
+    /// Memory of files and shared memory: program, log, counters, stores.
     pub shared: u64,
 }
 
-/// Where the kernel says how much memory a process has. Reading it costs a few microseconds, however much it is.
+/// The kernel's account of a process's memory. Reading it costs a few microseconds, however much it is.
 #[derive(Debug)]
 pub struct ResidentReader {
     statm: File,
@@ -68,7 +68,7 @@ pub struct ResidentReader {
 }
 
 impl ResidentReader {
-    /// Of this process.
+    /// A reader for this process.
     ///
     /// # Errors
     /// The system's: there is no `/proc`.
@@ -76,7 +76,7 @@ impl ResidentReader {
         Self::open("/proc/self/statm")
     }
 
-    /// Of another process.
+    /// A reader for another process.
     ///
     /// # Errors
     /// The system's: there is no such process, or it isn't to be seen.
@@ -88,7 +88,7 @@ impl ResidentReader {
         Ok(Self { statm: File::open(path)?, page: page_bytes() })
     }
 
-    /// What it has now.
+    /// The present figures.
     ///
     /// # Errors
     /// The system's: the process has ended.
@@ -105,7 +105,6 @@ fn page_bytes() -> u64 {
     size.and_then(|size| u64::try_from(size).ok()).unwrap_or(4096)
 }
 
-/// Memory of the machine in bytes.
 pub fn machine_bytes() -> Option<u64> {
     let pages = nix::unistd::sysconf(nix::unistd::SysconfVar::_PHYS_PAGES).ok().flatten()?;
     u64::try_from(pages).ok()?.checked_mul(page_bytes())
@@ -118,7 +117,7 @@ fn parse_statm(text: &str, page: u64) -> Option<Resident> {
     Some(Resident { private: resident.saturating_sub(shared) * page, shared: shared * page })
 }
 
-/// What this process has mapped from files, in bytes.
+/// Memory that this process has mapped from files, in bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Mapped {
     /// Address space of the program and its libraries: at most so much of it is there.
@@ -127,7 +126,7 @@ pub struct Mapped {
     pub monitored: u64,
 }
 
-/// What is mapped. `monitored` answers for shared memory with monitoring where its file is, from its path.
+/// The mapped memory. `monitored` gives, for the path of shared memory with monitoring, the place of its file.
 ///
 /// # Errors
 /// The system's.

@@ -10,14 +10,12 @@ use std::path::Path;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
 
-/// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenFor {
-    /// To be read.
     Read,
-    /// To be written anew; made if it isn't there.
+    /// Write it anew; it is made if it isn't there.
     Write,
-    /// To be written to at its end; made if it isn't there.
+    /// Write at its end; it is made if it isn't there.
     Append,
 }
 
@@ -32,7 +30,7 @@ impl OpenFor {
     }
 }
 
-/// What new files are open to, less the umask.
+/// Permissions of new files, less the umask.
 fn mode() -> Mode {
     Mode::from_bits_truncate(0o666)
 }

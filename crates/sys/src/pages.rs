@@ -24,7 +24,7 @@ pub const BLOCK: usize = 4096;
 pub struct Pages {
     at: NonNull<u8>,
     len: usize,
-    /// Where they go back to; memory of their own has none.
+    /// Pool that they go back to; pages in memory of their own have none.
     pool: Option<Arc<Pool>>,
 }
 
@@ -34,7 +34,6 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// None at all.
     pub const fn empty() -> Pages {
         Pages { at: NonNull::dangling(), len: 0, pool: None }
     }
@@ -48,12 +47,11 @@ impl Pages {
         Pages { at, len: layout.size(), pool: None }
     }
 
-    /// Number of blocks.
     pub fn blocks(&self) -> usize {
         self.len / BLOCK
     }
 
-    /// Whether they are of that pool.
+    /// True if they are of that pool.
     pub fn is_of(&self, pool: &Pool) -> bool {
         self.pool.as_ref().is_some_and(|own| std::ptr::eq(&raw const **own, pool))
     }
@@ -112,7 +110,7 @@ impl fmt::Debug for Pages {
 #[derive(Debug)]
 pub struct Pool {
     mapped: (NonNull<c_void>, usize),
-    /// Where it begins there, on a huge page.
+    /// First byte, on a huge page.
     base: NonNull<u8>,
     len: usize,
     free: Mutex<Free>,
@@ -181,7 +179,7 @@ impl Pool {
         self.len
     }
 
-    /// Its memory: first byte and length.
+    /// The memory: first byte and length.
     pub(crate) fn memory(&self) -> (NonNull<u8>, usize) {
         (self.base, self.len)
     }

@@ -17,7 +17,6 @@ pub struct PidFile {
     path: PathBuf,
 }
 
-/// Why a pid file can't be had.
 #[derive(Debug)]
 pub enum PidFileError {
     /// Another process holds it; its pid if the file shows one.
@@ -49,7 +48,6 @@ impl PidFile {
         Ok(PidFile { file, path: path.to_path_buf() })
     }
 
-    /// Writes this process's pid.
     pub fn write(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
@@ -67,7 +65,6 @@ impl PidFile {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -95,8 +92,8 @@ pub fn read(path: &Path) -> io::Result<u32> {
     text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Whether a process holds the lock of a pid file, in whatever container it runs. Ask only where the owner seems dead: for a moment the
-/// lock is ours when nobody has it, and a server that starts just then finds it taken.
+/// True if a process holds the lock of a pid file, in whatever container it runs. Ask only where the owner seems dead:
+/// for a moment the lock is ours when nobody has it, and a server that starts just then finds it taken.
 ///
 /// # Errors
 /// The file can't be opened.

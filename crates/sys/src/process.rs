@@ -43,7 +43,6 @@ fn join_others() {
     others.into_iter().for_each(|other| _ = other.join());
 }
 
-/// This program's executable, held open.
 #[derive(Debug)]
 pub struct Executable(OwnedFd);
 
@@ -114,18 +113,14 @@ pub fn take_env(name: &str) -> Option<OsString> {
     Some(value)
 }
 
-/// Who the child shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// User, real, effective and saved.
     pub uid: u32,
-    /// Group, likewise.
+    /// Group, the same as `uid`.
     pub gid: u32,
-    /// Supplementary groups.
     pub groups: Vec<u32>,
 }
 
-/// A child to be: everything that is set up between fork and exec.
 #[derive(Debug)]
 pub struct Spawn<'a> {
     exe: &'a Executable,
@@ -167,19 +162,16 @@ impl<'a> Spawn<'a> {
         })
     }
 
-    /// Adds an argument.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> io::Result<Self> {
         self.argv.push(c_string(arg.as_ref())?);
         Ok(self)
     }
 
-    /// Adds a variable to the environment, which is ours otherwise.
     pub fn env(mut self, name: &str, value: &str) -> io::Result<Self> {
         self.env.push(CString::new(format!("{name}={value}"))?);
         Ok(self)
     }
 
-    /// Sets a standard descriptor (0, 1, 2).
     pub fn standard(mut self, number: usize, fd: BorrowedFd<'a>) -> Self {
         self.standard[number] = Some(fd);
         self
@@ -192,7 +184,6 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Changes the directory.
     pub fn cwd(mut self, dir: PathBuf) -> io::Result<Self> {
         self.cwd = Some(c_string(dir.as_os_str())?);
         Ok(self)
@@ -204,7 +195,6 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Sets the file creation mask.
     pub fn umask(mut self, mask: u32) -> Self {
         self.umask = Some(mask);
         self
@@ -234,7 +224,6 @@ impl<'a> Spawn<'a> {
         self
     }
 
-    /// Forbids core files.
     pub fn no_core(mut self) -> Self {
         self.no_core = true;
         self
@@ -340,12 +329,9 @@ impl AsFd for Child {
     }
 }
 
-/// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this status.
     Status(i32),
-    /// By a signal; true when it left a core file.
     Signal(i32, bool),
 }
 
@@ -366,7 +352,6 @@ impl Child {
         Ok(Child { pid, pidfd: unsafe { OwnedFd::from_raw_fd(raw as RawFd) } })
     }
 
-    /// Process id.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw()
     }
@@ -380,8 +365,8 @@ impl Child {
         }
     }
 
-    /// Whether one of its threads may still run. False once all of them are on their way out, though the system may be busy
-    /// with the memory for a good while until the child counts as ended.
+    /// True while one of its threads may still run. False once all of them are on their way out, though the system may
+    /// be busy with the memory for a good while until the child counts as ended.
     ///
     /// # Errors
     /// /proc doesn't tell.
@@ -405,12 +390,11 @@ impl Child {
         if is_listed { Ok(false) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
-    /// How it ended, without waiting: None while it lives.
+    /// The exit, without waiting: `None` while it lives.
     pub fn try_wait(&self) -> io::Result<Option<Exit>> {
         self.wait_with(Some(WaitPidFlag::WNOHANG))
     }
 
-    /// Waits for the end.
     pub fn wait(&self) -> io::Result<Exit> {
         loop {
             if let Some(exit) = self.wait_with(None)? {
@@ -438,7 +422,7 @@ impl Child {
 /// Children of this process that a `Child` stands for and that haven't been waited for.
 static OWN: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
-/// Whether this is process 1, the parent of whatever loses its own: in a container what was run in it beside us.
+/// True if this is process 1, the parent of orphans: in a container those of programs that were run in it beside us.
 pub fn is_first() -> bool {
     std::process::id() == 1
 }
@@ -465,7 +449,7 @@ pub fn reap_adopted() -> io::Result<usize> {
 /// The kernel's PF_EXITING: a thread that has it never gets back to its program.
 const EXITING: u64 = 4;
 
-/// Whether a thread's line in /proc says that it is on its way out. The name in it may hold anything.
+/// True if a thread's line in /proc says that it is on its way out. The name in it may hold anything.
 fn is_exiting(stat: &[u8]) -> bool {
     let behind_name = stat.iter().rposition(|&byte| byte == b')').map_or(&[][..], |at| &stat[at + 1..]);
     let flags = behind_name.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).nth(6);
@@ -473,12 +457,11 @@ fn is_exiting(stat: &[u8]) -> bool {
     flags.is_some_and(|flags| flags & EXITING != 0)
 }
 
-/// The machine's name.
 pub fn host_name() -> String {
     nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|_| "localhost".into())
 }
 
-/// Which start of the machine this is, as a number that no other start has; `None` when the kernel doesn't say.
+/// A number for this start of the machine, which no other start has; `None` when the kernel doesn't say.
 pub fn boot_number() -> Option<u64> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();

@@ -13,10 +13,10 @@ use std::sync::mpsc;
 
 use nix::sys::signal::SigSet;
 
-/// So many are needed for one to be in time.
+/// Number of sentinels needed for one to be in time.
 pub const COUNT: usize = 2;
 
-/// It calls nothing deep.
+/// Bytes of a sentinel's stack: it calls nothing deep.
 const STACK_BYTES: usize = 64 << 10;
 
 /// Starts one: from now on this process has `pipe` open in that thread alone.

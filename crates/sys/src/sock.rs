@@ -18,12 +18,9 @@ pub const NO_SUCH_FAMILY: i32 = libc::EAFNOSUPPORT;
 /// The longest path of a Unix-domain socket, in bytes.
 pub const LONGEST_UNIX_PATH: usize = 107;
 
-/// A socket's local or remote name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// TCP.
     Inet(SocketAddr),
-    /// Unix domain, by path (empty when unnamed).
     Unix(PathBuf),
 }
 
@@ -108,7 +105,6 @@ pub fn accept(fd: impl AsFd) -> io::Result<Option<(OwnedFd, Name)>> {
     }
 }
 
-/// A TCP connection with a time limit.
 pub fn connect_tcp(addr: SocketAddr, timeout: std::time::Duration) -> io::Result<OwnedFd> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
     socket.connect_timeout(&addr.into(), timeout)?;
@@ -127,17 +123,14 @@ pub fn start_connect_tcp(addr: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket.into())
 }
 
-/// The pending error of a socket, if any.
 pub fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
     SockRef::from(&fd).take_error()
 }
 
-/// The local name.
 pub fn local_name(fd: impl AsFd) -> io::Result<Name> {
     name_of(&SockRef::from(&fd).local_addr()?)
 }
 
-/// The peer's name.
 pub fn peer_name(fd: impl AsFd) -> io::Result<Name> {
     name_of(&SockRef::from(&fd).peer_addr()?)
 }

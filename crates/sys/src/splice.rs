@@ -15,7 +15,6 @@ use nix::unistd::pipe2;
 
 use crate::extent::Extent;
 
-/// Most ranges in one call.
 pub const RANGES: usize = 32;
 
 /// Bytes that a pipe should hold.
@@ -28,25 +27,22 @@ pub struct SpliceRanges<'a> {
     count: usize,
 }
 
-/// What lends; one for a thread.
+/// A lender of extents to sockets; one for a thread.
 #[derive(Debug)]
 pub struct Splicer {
     pipe: Option<Pipe>,
 }
 
-/// Empty between calls.
 #[derive(Debug)]
 struct Pipe {
     out: OwnedFd,
     into: OwnedFd,
 }
 
-/// What became of a try to lend.
 #[derive(Debug)]
 pub enum SpliceOutcome {
-    /// So many bytes are with the socket.
     Bytes(usize),
-    /// It can't be done here: send a copy.
+    /// Lending isn't possible here: send a copy.
     Impossible,
 }
 
@@ -69,7 +65,6 @@ impl<'a> SpliceRanges<'a> {
         true
     }
 
-    /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -82,7 +77,7 @@ impl Default for SpliceRanges<'_> {
 }
 
 impl Splicer {
-    /// Opens nothing yet.
+    /// A splicer without a pipe yet.
     pub const fn new() -> Self {
         Self { pipe: None }
     }
@@ -120,7 +115,7 @@ impl Pipe {
         Ok(Self { out, into })
     }
 
-    /// How many bytes went into the pipe, and from there to the socket.
+    /// Number of bytes that went into the pipe, and from there to the socket.
     fn pass(&self, socket: BorrowedFd<'_>, loans: &SpliceRanges<'_>, more: bool) -> (usize, nix::Result<usize>) {
         let ranges = &loans.ranges[..loans.count];
         let Ok(filled) = vmsplice(&self.into, ranges, SpliceFFlags::SPLICE_F_NONBLOCK) else { return (0, Ok(0)) };

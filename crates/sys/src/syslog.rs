@@ -4,16 +4,11 @@
 use std::ffi::CString;
 use std::sync::OnceLock;
 
-/// Severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// LOG_ERR
     Err,
-    /// LOG_WARNING
     Warning,
-    /// LOG_INFO
     Info,
-    /// LOG_DEBUG
     Debug,
 }
 

@@ -26,7 +26,7 @@ pub struct Info {
     pub reordering: u32,
 }
 
-/// What a connection has lost, as `TCP_INFO` says: on this side's way, and on the other's as far as that shows here.
+/// Losses of a connection from `TCP_INFO`: on this side's way, and on the other's as far as that shows here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as in tcp(7) and linux/tcp.h")]
 pub struct Losses {
@@ -36,7 +36,7 @@ pub struct Losses {
     pub rcv_ooopack: u32,
 }
 
-/// Where linux/tcp.h has them in `struct tcp_info`: the C library's own doesn't have all.
+/// Offset of the field in linux/tcp.h's `struct tcp_info`: the C library's own doesn't have all fields.
 const TOTAL_RETRANS_AT: usize = 100;
 const RCV_OOOPACK_AT: usize = 224;
 
@@ -44,10 +44,9 @@ const RCV_OOOPACK_AT: usize = 224;
 const LONGEST_NAME: usize = 16;
 
 impl SocketNumber {
-    /// Of a client that has no socket of its own: whatever it is asked fails, as with a socket that isn't TCP.
+    /// Number for a client that has no socket of its own: all calls fail, as with a socket that isn't TCP.
     pub const NONE: SocketNumber = SocketNumber(-1);
 
-    /// Of an open socket.
     pub const fn new(fd: RawFd) -> SocketNumber {
         SocketNumber(fd)
     }
@@ -77,7 +76,7 @@ impl SocketNumber {
         })
     }
 
-    /// What the connection has lost.
+    /// The connection's losses.
     ///
     /// # Errors
     /// The operating system's word: not TCP, not open. A kernel before 5.4 doesn't tell.
@@ -119,7 +118,7 @@ impl SocketNumber {
         set(self.0, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate.to_ne_bytes())
     }
 
-    /// How fast it may send, in bytes a second.
+    /// The limit of its pace, in bytes a second.
     ///
     /// # Errors
     /// The operating system's word.
@@ -138,10 +137,7 @@ unsafe fn get(fd: RawFd, level: i32, option: i32, to: *mut libc::c_void, len: us
     unsafe { get_up_to(fd, level, option, to, len).map(drop) }
 }
 
-/// How many bytes there were.
-///
-/// # Safety
-/// `to` may be written for `len` bytes.
+/// Reads an option; returns its length.  # Safety `to` may be written for `len` bytes.
 unsafe fn get_up_to(fd: RawFd, level: i32, option: i32, to: *mut libc::c_void, len: usize) -> io::Result<usize> {
     let mut len = len as libc::socklen_t;
     // SAFETY: as above; the kernel writes at most `len` bytes.

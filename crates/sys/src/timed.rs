@@ -13,7 +13,7 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// Of a socket that is connected.
+    /// Wraps a socket that is connected.
     pub fn new(socket: TcpStream, until: Instant) -> Timed {
         Timed { socket, until }
     }

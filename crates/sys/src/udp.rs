@@ -79,12 +79,12 @@ pub fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> io::Result<usize> {
     receive_buffer(fd)
 }
 
-/// What the kernel accounts with: bytes of datagrams and of their descriptors that may wait.
+/// The size that the kernel accounts with: bytes of datagrams and of their descriptors that may wait.
 pub fn receive_buffer(fd: impl AsFd) -> io::Result<usize> {
     Ok(getsockopt(&fd.as_fd(), RcvBuf)?)
 }
 
-/// How many datagrams the kernel has dropped at this socket since it was made (a count of 32 bits that wraps).
+/// Number of datagrams that the kernel has dropped at this socket since it was made (a count of 32 bits that wraps).
 pub fn drops(fd: impl AsFd) -> io::Result<u32> {
     // SK_MEMINFO_VARS words; the last is SK_MEMINFO_DROPS (linux/sock_diag.h).
     let mut words = [0u32; 9];
@@ -135,7 +135,7 @@ impl Batch {
         Batch { memory, vectors, heads, filled: 0 }
     }
 
-    /// How many datagrams it has room for.
+    /// Number of datagrams that it has room for.
     pub fn slots(&self) -> usize {
         self.vectors.len()
     }
@@ -163,7 +163,7 @@ impl Batch {
         }
     }
 
-    /// What was received last.
+    /// The datagrams received last.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         let filled = self.heads[..self.filled].iter().zip(self.memory.chunks_exact(STRIDE));
         filled.map(|(head, slot)| &slot[..(head.msg_len as usize).min(LARGEST)])

@@ -17,28 +17,25 @@ use io_uring::{IoUring, Probe, opcode, squeue};
 use crate::blockfile::BlockFile;
 use crate::pages::{Pages, Pool};
 
-/// What a ring is to do.
 #[derive(Debug)]
 pub enum Job {
     /// Fill `into` with what is there from byte `at` on.
     Read {
-        /// The first byte.
         at: u64,
-        /// What comes back filled.
+        /// Pages that come back filled.
         into: Pages,
     },
     /// Write `from`, whole, to byte `at` and on.
     Write {
-        /// The first byte.
         at: u64,
-        /// What doesn't change meanwhile.
+        /// Pages that don't change meanwhile.
         from: Arc<Pages>,
     },
     /// Bring to stable storage what has been written.
     Sync,
 }
 
-/// What has ended: under which tag, with the pages of a read or none. `UnexpectedEof`: the file ends before.
+/// An operation that has ended: its tag, and the pages of a read or none. `UnexpectedEof`: the file ends before.
 pub type Ended = (u64, io::Result<Pages>);
 
 /// Wakes the thread that waits in [`Ring::run`].
@@ -66,7 +63,7 @@ pub struct Ring {
     flights: Vec<Option<Flight>>,
     vacant: Vec<u32>,
     bell: Arc<Bell>,
-    /// Where the kernel writes how often the bell was rung; in the ring while `bell_armed`.
+    /// Counter that the kernel writes when the bell was rung; in the ring while `bell_armed`.
     bell_count: Box<u64>,
     bell_armed: bool,
     /// The pool whose memory the kernel knows already.
@@ -82,7 +79,7 @@ struct Flight {
     job: Job,
     /// Bytes that came or went so far: the kernel may stop anywhere.
     moved: usize,
-    /// How often the kernel said that it be tried again.
+    /// Number of times that the kernel asked for another attempt.
     retries: u8,
 }
 
@@ -90,7 +87,7 @@ struct Flight {
 const MOST_BYTES: usize = 1 << 30;
 /// The kernel asks for another try rarely, and hardly twice.
 const MOST_RETRIES: u8 = 16;
-/// What the kernel knows the bell by.
+/// Tag of the bell.
 const BELL: u64 = u64::MAX;
 
 impl Ring {
@@ -126,22 +123,20 @@ impl Ring {
         })
     }
 
-    /// What wakes the thread in [`Ring::run`].
+    /// The bell that wakes the thread in [`Ring::run`].
     pub fn bell(&self) -> Arc<Bell> {
         self.bell.clone()
     }
 
-    /// Whether the kernel knows the pool's memory.
+    /// True if the kernel knows the pool's memory.
     pub fn is_registered(&self) -> bool {
         self.registered.is_some()
     }
 
-    /// How many more operations it takes.
     pub fn room(&self) -> usize {
         self.vacant.len()
     }
 
-    /// Whether nothing is in progress.
     pub fn is_idle(&self) -> bool {
         self.vacant.len() == self.flights.len()
     }
@@ -242,7 +237,6 @@ impl Ring {
         }
     }
 
-    /// Hands to the kernel what of an operation is still to be done.
     fn submit(&mut self, at: u32) {
         let flight = self.flights[at as usize].as_mut().expect("what is submitted is in progress");
         let entry = flight.entry(self.registered.as_deref()).user_data(at.into());
@@ -295,7 +289,6 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Flight {
-    /// What the kernel is told.
     fn entry(&mut self, registered: Option<&Pool>) -> squeue::Entry {
         let (file, moved) = (Fixed(0), self.moved);
         let known = |pages: &Pages| registered.is_some_and(|pool| pages.is_of(pool));
@@ -320,7 +313,7 @@ impl Flight {
         }
     }
 
-    /// How it ended; `None` when there is more to do.
+    /// The operation's result; `None` when there is more to do.
     fn advance(&mut self, result: i32) -> Option<io::Result<()>> {
         if matches!(-result, libc::EINTR | libc::EAGAIN) && self.retries < MOST_RETRIES {
             self.retries += 1;
@@ -362,7 +355,7 @@ fn build(entries: u32) -> io::Result<IoUring> {
     newest.or_else(|_| IoUring::builder().dontfork().setup_clamp().build(entries))
 }
 
-/// Whether it takes what we need, and lets an operation through.
+/// Checks that the ring takes what we need, and lets an operation through.
 fn check(ring: &mut IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;

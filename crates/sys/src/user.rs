@@ -8,21 +8,16 @@ use nix::unistd::{Gid, Group, Uid, User};
 /// A user as the system knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Name.
     pub name: String,
-    /// Number.
     pub uid: u32,
-    /// Primary group.
     pub gid: u32,
 }
 
-/// A user by name.
 pub fn user(name: &str) -> Option<Account> {
     let user = User::from_name(name).ok()??;
     Some(Account { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
 }
 
-/// A user by number.
 pub fn user_by_id(uid: u32) -> Option<Account> {
     let user = User::from_uid(Uid::from_raw(uid)).ok()??;
     Some(Account { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
@@ -38,21 +33,19 @@ pub fn group_by_id(gid: u32) -> Option<u32> {
     Some(Group::from_gid(Gid::from_raw(gid)).ok()??.gid.as_raw())
 }
 
-/// The effective user id.
 pub fn effective() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// Real user id 0.
 pub fn is_root() -> bool {
     nix::unistd::getuid().is_root()
 }
 
-/// What root needs to be able to do before it can give processes users of their own, and end them.
+/// Capabilities that root needs to give processes users of their own, and to end them.
 const TO_CHANGE_USERS: [(u32, &str); 5] =
     [(0, "CAP_CHOWN"), (1, "CAP_DAC_OVERRIDE"), (5, "CAP_KILL"), (6, "CAP_SETGID"), (7, "CAP_SETUID")];
 
-/// Which of the capabilities this process lacks that are needed to change users; none as a rule for root, outside of containers.
+/// The capabilities for changing users that this process lacks; none as a rule for root, outside of containers.
 pub fn lacks_to_change_users() -> Vec<&'static str> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -61,7 +54,6 @@ pub fn lacks_to_change_users() -> Vec<&'static str> {
     TO_CHANGE_USERS.iter().filter(|(bit, _)| effective & (1 << bit) == 0).map(|(_, name)| *name).collect()
 }
 
-/// Supplementary groups of this process.
 pub fn own_groups() -> io::Result<Vec<u32>> {
     Ok(nix::unistd::getgroups()?.into_iter().map(Gid::as_raw).collect())
 }
@@ -78,7 +70,6 @@ pub fn set_effective(uid: u32, gid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Changes owner and group of a file.
 pub fn chown(path: &std::path::Path, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     Ok(nix::unistd::chown(path, uid.map(Uid::from_raw), gid.map(Gid::from_raw))?)
 }
@@ -92,7 +83,6 @@ pub fn groups_of(account: &Account) -> Vec<u32> {
     }
 }
 
-/// A group's name.
 pub fn group_name(gid: u32) -> Option<String> {
     Some(Group::from_gid(Gid::from_raw(gid)).ok()??.name)
 }

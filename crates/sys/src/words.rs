@@ -27,7 +27,6 @@ impl Words {
     /// Words of a page.
     pub const PAGE: usize = PAGE / size_of::<u64>();
 
-    /// None at all.
     pub const fn new() -> Words {
         Words { base: NonNull::dangling(), bytes: 0 }
     }

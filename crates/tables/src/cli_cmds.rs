@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! CLI commands: name, syntax, number of arguments, help, who serves them.
 
-/// Which process answers.
+/// The process that answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServedBy {
-    /// The manager.
     Manager,
     /// The worker; the manager passes it on.
     Worker,
 }
 
-/// What is known of a command.
+/// The definition of a command.
 #[derive(Debug)]
 pub struct Command {
-    /// Which.
+    /// The command's number for programs.
     pub id: CommandId,
-    /// As it is typed.
+    /// The name as it is typed.
     pub name: &'static str,
     /// Short help: name and arguments.
     pub syntax: &'static str,
-    /// One sentence.
+    /// The help, in one sentence.
     pub help: &'static str,
     /// More about it, or empty.
     pub doc: &'static str,
@@ -27,15 +26,14 @@ pub struct Command {
     pub min_args: usize,
     /// Most arguments, `-j` not counted; `None` is any number.
     pub max_args: Option<usize>,
-    /// Who answers.
     pub served_by: ServedBy,
-    /// Whether plain `help` leaves it out (`help -d` shows these, `help -a` all).
+    /// True if plain `help` leaves it out (`help -d` shows these, `help -a` all).
     pub debug: bool,
-    /// Whether it is known before authentication.
+    /// True if it is known before authentication.
     pub open: bool,
-    /// Whether it has a `-j` form.
+    /// True if it has a `-j` form.
     pub json: bool,
-    /// Whether its arguments are the words in them: `"a b"` is two.
+    /// True if its arguments are the words in them: `"a b"` is two.
     pub split: bool,
 }
 
@@ -48,7 +46,8 @@ macro_rules! flag {
 
 macro_rules! commands {
     ($($id:ident $name:literal $syntax:literal $help:literal $doc:literal $min:literal $max:expr, $served:ident [$($flag:ident)*];)*) => {
-        /// Which command: what each process tells them apart by. Both match all of them, so that a new one can't be forgotten.
+        /// The number of a command, by which each process tells them apart. Both match all of them, so that a new one
+        /// can't be forgotten.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[allow(missing_docs)]
         pub enum CommandId {
@@ -150,14 +149,14 @@ pub fn lookup(name: &str) -> Option<&'static Command> {
     COMMANDS.binary_search_by(|c| c.name.cmp(name)).ok().map(|i| &COMMANDS[i])
 }
 
-/// Which commands `help` shows.
+/// The commands that `help` shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Filter {
-    /// Those for operators.
+    /// The commands for operators.
     Plain,
     /// Those for debugging (`-d`).
     Debug,
-    /// All (`-a`).
+    /// All commands (`help -a`).
     All,
 }
 

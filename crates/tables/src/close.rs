@@ -6,7 +6,7 @@ use crate::counters::{Counter, Main};
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident $text:literal $counter:ident $is_err:literal $description:literal;)*) => {
-        /// Why a connection was closed.
+        /// The reason why a connection was closed.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum SessClose {
             $($(#[$doc])* $variant,)*
@@ -21,12 +21,12 @@ macro_rules! reasons {
                 match self { $(SessClose::$variant => $text,)* }
             }
 
-            /// What BackendClose records say.
+            /// The text of BackendClose records.
             pub const fn description(self) -> &'static str {
                 match self { $(SessClose::$variant => $description,)* }
             }
 
-            /// Whether this also counts as `MAIN.sess_closed_err`.
+            /// True if this also counts as `MAIN.sess_closed_err`.
             pub const fn is_err(self) -> bool {
                 match self { $(SessClose::$variant => $is_err,)* }
             }
@@ -78,7 +78,7 @@ reasons! {
     VclFailure "VCL_FAILURE" sc_vcl_failure true "VCL failure";
 }
 
-/// What a BackendClose record says of a connection that closes for none of the reasons.
+/// The text of a BackendClose record for a connection that closes for none of the reasons.
 pub const NOT_CLOSING: &str = "Not Closing";
 
 impl std::fmt::Display for SessClose {

@@ -21,13 +21,11 @@ pub use tally::{begin_tally, flush};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `n`.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Adds one.
     #[inline]
     pub fn inc(&self) {
         self.add(1);
@@ -39,29 +37,26 @@ impl Counter {
         self.0.fetch_sub(n, Ordering::Relaxed);
     }
 
-    /// Takes one off.
     #[inline]
     pub fn dec(&self) {
         self.sub(1);
     }
 
-    /// Stores `n`.
     #[inline]
     pub fn set(&self, n: u64) {
         self.0.store(n, Ordering::Relaxed);
     }
 
-    /// The number now.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What a number means over time.
+/// The meaning of a number over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Only grows.
+    /// The number only grows.
     Counter,
     /// Goes up and down.
     Gauge,
@@ -69,44 +64,41 @@ pub enum Kind {
     Bitmap,
 }
 
-/// Who wants to see it.
+/// The people who want to see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// Everybody.
+    /// The number is for everybody.
     Info,
-    /// Who looks for the cause of something.
+    /// The number is for who looks for the cause of something.
     Diag,
-    /// Developers.
+    /// The number is for developers.
     Debug,
 }
 
-/// How to show it.
+/// The form in which it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// A plain number.
+    /// A plain number, in decimal.
     Integer,
     /// A number of bytes.
     Bytes,
-    /// Bits, in hex.
+    /// Single bits, shown in hex.
     Bitmap,
-    /// Seconds.
+    /// A number of seconds.
     Duration,
 }
 
-/// What is known of one counter.
+/// The definition of one counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Elem {
     /// Name within the set.
     pub name: &'static str,
-    /// Type.
     pub kind: Kind,
-    /// Level.
     pub level: Level,
-    /// Format.
     pub format: Format,
     /// Group (`wrk`, `ban_mtx`) or empty.
     pub group: &'static str,
-    /// Short text.
+    /// The text in one line.
     pub oneliner: &'static str,
     /// Long text, often empty.
     pub docs: &'static str,
@@ -122,11 +114,11 @@ pub(crate) mod sealed {
 pub trait Set: sealed::Sealed + Default + Send + Sync + 'static {
     /// Name of the set (`MAIN`), the first part of a counter's full name.
     const NAME: &'static str;
-    /// Where tools show the set.
+    /// The set's place in tools.
     const ORDER: u32;
-    /// Short text.
+    /// The text in one line.
     const ONELINER: &'static str;
-    /// The counters.
+    /// The counters of the set.
     const ELEMS: &'static [Elem];
 
     /// The counter at `index` of `ELEMS`.

@@ -12,10 +12,9 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All, oldest first.
+    /// All dialects, oldest first.
     pub const ALL: [Dialect; 3] = [Dialect::V20, Dialect::V21, Dialect::V30];
 
-    /// As people call it.
     pub const fn name(self) -> &'static str {
         match self {
             Dialect::V20 => "2.0",
@@ -51,7 +50,7 @@ pub enum OldSub {
 }
 
 impl OldSub {
-    /// All, in order.
+    /// All subroutines, in order.
     pub const ALL: [OldSub; 14] = [
         OldSub::Recv,
         OldSub::Pipe,
@@ -69,7 +68,6 @@ impl OldSub {
         OldSub::Discard,
     ];
 
-    /// Its name in VCL.
     pub const fn name(self) -> &'static str {
         match self {
             OldSub::Recv => "vcl_recv",
@@ -89,7 +87,7 @@ impl OldSub {
         }
     }
 
-    /// Its letter in the places of [`OldVar`].
+    /// The letter in the places of [`OldVar`].
     const fn letter(self) -> char {
         match self {
             OldSub::Recv => 'r',
@@ -109,7 +107,7 @@ impl OldSub {
         }
     }
 
-    /// What it may return.
+    /// The words that it may return.
     pub const fn returns(self, dialect: Dialect) -> &'static [&'static str] {
         match self {
             OldSub::Recv => &["error", "pass", "pipe", "lookup"],
@@ -138,17 +136,17 @@ pub const BARE: [&str; 9] = ["lookup", "hash", "pipe", "pass", "fetch", "deliver
 /// A variable of the old language.
 #[derive(Clone, Copy, Debug)]
 pub struct OldVar {
-    /// Its name; that of a head's fields ends with a point.
+    /// The variable's name; that of a head's fields ends with a point.
     pub name: &'static str,
-    /// What it is called now on the client side; empty when it has no name of its own any more.
+    /// The present name on the client side; empty when it has no name of its own any more.
     pub client: &'static str,
-    /// In `vcl_backend_response` and `vcl_backend_fetch`.
+    /// The present name in `vcl_backend_response` and `vcl_backend_fetch`.
     pub backend: &'static str,
-    /// In `vcl_synth`.
+    /// The present name in `vcl_synth`.
     pub synth: &'static str,
-    /// Where it may be read, by dialect: a letter for each subroutine.
+    /// Subroutines that may read it, by dialect: a letter for each.
     read: [&'static str; 3],
-    /// Where it may be set, by dialect.
+    /// Subroutines that may set it, by dialect.
     write: [&'static str; 3],
 }
 
@@ -161,12 +159,12 @@ impl OldVar {
             .find(|v| if v.is_field() { low.len() > v.name.len() && low.starts_with(v.name) } else { low == v.name })
     }
 
-    /// Whether it is the fields of a head.
+    /// True if it is the fields of a head.
     pub fn is_field(&self) -> bool {
         self.name.ends_with('.')
     }
 
-    /// Whether `sub` may read it (or set it).
+    /// True if `sub` may read it (or set it).
     pub fn has(&self, dialect: Dialect, sub: OldSub, write: bool) -> bool {
         let places = if write { self.write } else { self.read };
         places[dialect as usize].contains(sub.letter())
@@ -177,7 +175,7 @@ impl OldVar {
         OldSub::ALL.into_iter().filter(|sub| self.has(dialect, *sub, write)).map(OldSub::name).collect()
     }
 
-    /// Whether a dialect has it at all.
+    /// True if a dialect has it at all.
     pub fn exists(&self, dialect: Dialect) -> bool {
         !self.read[dialect as usize].is_empty() || !self.write[dialect as usize].is_empty()
     }

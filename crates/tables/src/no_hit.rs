@@ -4,14 +4,15 @@
 
 macro_rules! reasons {
     ($($variant:ident $field:ident $word:literal $forward:literal $text:literal;)*) => {
-        /// Why a request was answered by something else than an object in the cache. Each that isn't a hit has exactly one.
+        /// The reason why a request was answered by something else than an object in the cache. Each that isn't a hit
+        /// has exactly one.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum NoHit {
             $(#[doc = $text] $variant,)*
         }
 
         impl NoHit {
-            /// Every reason.
+            /// All reasons, in order.
             pub const ALL: &'static [NoHit] = &[$(NoHit::$variant),*];
 
             /// The word in the log, in `Cache-Status` and in the manual.
@@ -19,12 +20,12 @@ macro_rules! reasons {
                 match self { $(NoHit::$variant => $word,)* }
             }
 
-            /// What RFC 9211 calls it (`fwd`); empty when nothing was forwarded.
+            /// The word of RFC 9211 (`fwd`); empty when nothing was forwarded.
             pub const fn forward(self) -> &'static str {
                 match self { $(NoHit::$variant => $forward,)* }
             }
 
-            /// What it means.
+            /// The meaning in words.
             pub const fn text(self) -> &'static str {
                 match self { $(NoHit::$variant => $text,)* }
             }
@@ -76,14 +77,14 @@ reasons! {
 
 macro_rules! uncacheable {
     ($($variant:ident $word:literal $text:literal;)*) => {
-        /// Why an answer became hit-for-miss or hit-for-pass.
+        /// The reason why an answer became hit-for-miss or hit-for-pass.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum Uncacheable {
             $(#[doc = $text] $variant,)*
         }
 
         impl Uncacheable {
-            /// Every reason.
+            /// All reasons, in order.
             pub const ALL: &'static [Uncacheable] = &[$(Uncacheable::$variant),*];
 
             /// The word in the log and in the manual.
@@ -91,7 +92,7 @@ macro_rules! uncacheable {
                 match self { $(Uncacheable::$variant => $word,)* }
             }
 
-            /// What it means.
+            /// The meaning in words.
             pub const fn text(self) -> &'static str {
                 match self { $(Uncacheable::$variant => $text,)* }
             }

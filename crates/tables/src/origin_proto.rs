@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Which version of HTTP is spoken with an origin: the words of a backend's `.proto`.
 
-/// What a backend's `.proto` says.
+/// The word of a backend's `.proto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OriginProto {
-    /// HTTP/1.1.
+    /// The origin speaks HTTP/1.1.
     #[default]
     Http1,
     /// HTTP/2, which in clear text the origin is known to speak (RFC 9113 3.3) and by TLS has to choose.
     Http2,
-    /// What the origin chooses in the TLS handshake (RFC 7301).
+    /// The origin chooses in the TLS handshake (RFC 7301).
     Auto,
 }
 
 impl OriginProto {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Http1, Self::Http2, Self::Auto];
 
     /// The word for it, which for one version is what TLS calls that.
@@ -26,12 +25,12 @@ impl OriginProto {
         }
     }
 
-    /// What a word stands for.
+    /// The value that a word stands for.
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|proto| proto.word() == word)
     }
 
-    /// What is offered in a TLS handshake, the preferred one first.
+    /// The protocols that are offered in a TLS handshake, the preferred one first.
     pub fn offers(self) -> &'static [&'static str] {
         match self {
             Self::Http1 => &["http/1.1"],

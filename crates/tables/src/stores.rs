@@ -24,10 +24,9 @@ macro_rules! words {
         pub enum $name { $($(#[doc = $variant_text])+ $(#[$default])? $variant,)+ }
 
         impl $name {
-            /// All words.
             pub const WORDS: &[&str] = &[$($word,)+];
 
-            /// Its word.
+            /// The word of the value.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }
@@ -40,7 +39,7 @@ macro_rules! words {
     };
 }
 
-/// What a store keeps its objects in.
+/// The medium that a store keeps its objects in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Memory, with or without a limit.
@@ -49,27 +48,27 @@ pub enum Kind {
     File,
 }
 
-/// How a store on a disk is to be.
+/// The options of a store on a disk.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DiskOptions {
     /// Memory for what is asked for often and what is on its way; `None`: a share of the store's size.
     pub front_bytes: Option<u64>,
     /// The most memory for the index; `None`: a share of the store's size.
     pub index_bytes: Option<u64>,
-    /// Whether the system's page cache is passed by.
+    /// The use of the system's page cache.
     pub direct: DirectIo,
-    /// Which checksums are looked at.
+    /// The checksums that are looked at.
     pub checks: Checks,
-    /// Whether what is in it lasts over a restart of the manager.
+    /// True if the contents last over a restart of the manager.
     pub keep: bool,
-    /// Where the journal of invalidations is that such a store needs; `None`: beside the store's file.
+    /// Path of the journal of invalidations that such a store needs; `None`: beside the store's file.
     pub journal: Option<PathBuf>,
 }
 
 words! {
-    /// Whether the system's page cache is passed by.
+    /// The use of the system's page cache: passed by or not.
     pub enum DirectIo {
-        /// Where the file system can.
+        /// The cache is passed by where the file system can.
         #[default]
         Auto = "auto",
         /// The store isn't opened where that can't be.
@@ -80,7 +79,7 @@ words! {
 }
 
 words! {
-    /// Which checksums are looked at.
+    /// The checksums that are looked at.
     pub enum Checks {
         /// Those of heads and of bodies.
         #[default]
@@ -90,18 +89,17 @@ words! {
     }
 }
 
-/// What is known of a kind.
+/// The definition of a kind.
 #[derive(Debug)]
 pub struct KindDef {
-    /// The kind.
     pub kind: Kind,
-    /// Its word: in `-s`, in messages, in `storage.list`, in the log.
+    /// The kind's word: in `-s`, in messages, in `storage.list`, in the log.
     pub word: &'static str,
     /// Another word for it in `-s`.
     pub alias: Option<&'static str>,
-    /// What may follow in `-s`, by position.
+    /// The options that may follow in `-s`, by position.
     pub options: &'static [OptionDef],
-    /// What may stand anywhere behind the first of those, as `name=value`, or as the name alone.
+    /// The options that may stand anywhere behind the first of those, as `name=value`, or as the name alone.
     pub named: &'static [NamedDef],
     /// A good `-s`, for messages.
     pub example: &'static str,
@@ -110,24 +108,23 @@ pub struct KindDef {
 /// An option of a kind.
 #[derive(Debug)]
 pub struct OptionDef {
-    /// Its name in messages.
+    /// The option's name in messages.
     pub name: &'static str,
-    /// What it takes.
+    /// The kind of value that it takes.
     pub takes: Takes,
-    /// Whether it may not be left out.
+    /// True if it may not be left out.
     pub is_mandatory: bool,
 }
 
 /// An option that is given by its name.
 #[derive(Debug)]
 pub struct NamedDef {
-    /// Its name.
     pub name: &'static str,
-    /// What it sets, as its value says; `None` stands for the name alone. False: it takes no such value.
+    /// The function that sets it; `None` stands for the name alone. False: it takes no such value.
     pub set: fn(&mut DiskOptions, Option<Value<'_>>) -> bool,
-    /// Whether the value is a number of bytes.
+    /// True if the value is a number of bytes.
     pub takes_bytes: bool,
-    /// What may be written, for messages.
+    /// The words that may be written, for messages.
     pub example: &'static str,
 }
 
@@ -136,11 +133,11 @@ pub struct NamedDef {
 pub enum Value<'a> {
     /// A number of bytes.
     Bytes(u64),
-    /// Anything else.
+    /// Any word that is nothing else.
     Word(&'a str),
 }
 
-/// What an option takes.
+/// The kind of value that an option takes.
 #[derive(Debug)]
 pub enum Takes {
     /// The path of the store's file, or of a directory for one without a name.
@@ -242,7 +239,7 @@ pub static NOT_BUILT: &[(&str, &str)] = &[
 ];
 
 impl Kind {
-    /// What is known of it.
+    /// The definition of this kind.
     pub fn def(self) -> &'static KindDef {
         &KINDS[self as usize]
     }

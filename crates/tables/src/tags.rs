@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Log tags: the number, name and kind of every record varnish-7.1's tools know, and sets of them (`vsl_mask`).
 
-/// How tools treat a tag's data.
+/// The treatment that tools give a tag's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagKind {
     /// Printable text.
@@ -32,12 +32,12 @@ macro_rules! tags {
                 match self { $(Tag::$variant => $name,)* }
             }
 
-            /// What it says, in a line or two.
+            /// The meaning, in a line or two.
             pub const fn text(self) -> &'static str {
                 match self { $(Tag::$variant => concat!($($doc, "\n"),*),)* }
             }
 
-            /// How its data looks.
+            /// The look of its data.
             #[inline]
             pub const fn kind(self) -> TagKind {
                 match self { $(Tag::$variant => TagKind::$kind,)* }
@@ -262,39 +262,26 @@ impl Tag {
     }
 }
 
-/// Whose head a record tells of; each has eight tags in the same order.
+/// The head that a record tells of; each has eight tags in the same order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// `ReqMethod` ...
     Req,
-    /// `RespMethod` ...
     Resp,
-    /// `BereqMethod` ...
     Bereq,
-    /// `BerespMethod` ...
     Beresp,
-    /// `ObjMethod` ...
     Obj,
 }
 
 /// The eight things logged of a head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// `...Method`
     Method,
-    /// `...URL`
     Url,
-    /// `...Protocol`
     Protocol,
-    /// `...Status`
     Status,
-    /// `...Reason`
     Reason,
-    /// `...Header`
     Header,
-    /// `...Unset`
     Unset,
-    /// `...Lost`
     Lost,
 }
 
@@ -311,7 +298,7 @@ impl Side {
 pub struct TagMask(pub [u64; 2]);
 
 impl TagMask {
-    /// Whether `tag` is in the set.
+    /// True if `tag` is in the set.
     #[inline]
     pub const fn has(self, tag: Tag) -> bool {
         let n = tag as usize;
@@ -340,7 +327,7 @@ pub struct LogSettings {
     pub reclen: u64,
     /// Size of a transaction's buffer in bytes.
     pub buffer: u64,
-    /// Whether each record is written at once.
+    /// True if each record is written at once.
     pub is_sync: bool,
 }
 

@@ -3,12 +3,12 @@
 
 use crate::vclvars::{Method, Return};
 
-/// What the variable called so stands for (as in [`crate::vclvars::VARS`]); empty when there is none.
+/// The meaning of the variable called so (as in [`crate::vclvars::VARS`]); empty when there is none.
 pub fn variable(name: &str) -> &'static str {
     VARIABLES.iter().find(|(of, _)| *of == name).map_or("", |(_, text)| text)
 }
 
-/// When the subroutine runs and what it is for.
+/// The time at which the subroutine runs, and its purpose.
 pub fn method(method: Method) -> &'static str {
     match method {
         Method::Recv => "A request has come in whole (its body aside), or is restarted. Decides what to do with it.",
@@ -35,7 +35,7 @@ pub fn method(method: Method) -> &'static str {
     }
 }
 
-/// What the action of `return (...)` does.
+/// The effect of the action of `return (...)`.
 pub fn action(action: Return) -> &'static str {
     match action {
         Return::Abandon => "Gives the fetch up; the client gets 503, unless it was a fetch in the background.",
@@ -93,7 +93,7 @@ pub const STATEMENTS: &[(&str, &str, &str)] = &[
     ("vcl", "vcl 4.1;", "The version of the language; the first thing in a file."),
 ];
 
-/// What `return (...)` takes with arguments, in the form of [`STATEMENTS`].
+/// The words of `return (...)` with arguments, in the form of [`STATEMENTS`].
 pub const RETURNED: [(&str, &str, &str); 4] = [
     ("synth", "synth(INT status, STRING reason)", "Makes a response with this status and reason, by vcl_synth."),
     ("error", "error(INT status, STRING reason)", "Goes to vcl_backend_error with this status and reason."),
@@ -123,7 +123,7 @@ pub const OLD_STATEMENTS: &[(&str, &str, &str)] = &[
     ("rollback", "rollback;", "Takes back all changes of the request. Since 4.0: `std.rollback(req)`."),
 ];
 
-/// What the word of `return (...)` does, in VCL before 4.0.
+/// The effect of the word of `return (...)`, in VCL before 4.0.
 pub fn old_action(word: &str) -> &'static str {
     match word {
         "lookup" => action(Return::Hash),
@@ -135,7 +135,7 @@ pub fn old_action(word: &str) -> &'static str {
     }
 }
 
-/// What an attribute of a backend or a probe is for; empty when there is none.
+/// The purpose of an attribute of a backend or a probe; empty when there is none.
 pub fn field(name: &str) -> &'static str {
     FIELDS.iter().find(|(of, _)| *of == name).map_or("", |(_, text)| text)
 }

@@ -108,9 +108,9 @@ pub enum Method {
 }
 
 impl Method {
-    /// How many there are.
+    /// Number of the subroutines.
     pub const COUNT: usize = 15;
-    /// All, in order.
+    /// All subroutines, in order.
     pub const ALL: [Method; Method::COUNT] = [
         Method::Recv,
         Method::Pipe,
@@ -171,7 +171,7 @@ impl Method {
         }
     }
 
-    /// What `return (...)` may say in this subroutine.
+    /// The words of `return (...)` in this subroutine.
     pub const fn returns(self) -> &'static [Return] {
         use Return::*;
         match self {
@@ -226,7 +226,7 @@ pub enum Return {
 }
 
 impl Return {
-    /// How many there are.
+    /// Number of the words.
     pub const COUNT: usize = 18;
     /// All, in order of name.
     pub const ALL: [Return; Return::COUNT] = [
@@ -286,33 +286,31 @@ impl Return {
 pub struct Methods(pub u16);
 
 impl Methods {
-    /// Nowhere.
+    /// The set of no subroutine.
     pub const NONE: Methods = Methods(0);
     /// The client side: everything but `vcl_backend_*`, `vcl_init` and `vcl_fini`.
     pub const CLIENT: Methods = Methods(0x01ff);
-    /// `vcl_backend_*`.
+    /// The set of `vcl_backend_*`.
     pub const BACKEND: Methods = Methods(0x1e00);
-    /// `vcl_init` and `vcl_fini`.
+    /// The set of `vcl_init` and `vcl_fini`.
     pub const HOUSEKEEPING: Methods = Methods(0x6000);
-    /// Everywhere.
+    /// The set of all subroutines.
     pub const ALL: Methods = Methods(0x7fff);
 
-    /// Whether `method` is in the set.
+    /// True if `method` is in the set.
     pub const fn has(self, method: Method) -> bool {
         self.0 & (1 << method as u16) != 0
     }
 
-    /// Union.
     pub const fn with(self, other: Methods) -> Methods {
         Methods(self.0 | other.0)
     }
 
-    /// Intersection.
     pub const fn and(self, other: Methods) -> Methods {
         Methods(self.0 & other.0)
     }
 
-    /// Whether nothing is in it.
+    /// True if nothing is in it.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -337,7 +335,7 @@ pub enum HeadId {
 }
 
 impl HeadId {
-    /// All, in order.
+    /// All heads, in order.
     pub const ALL: [HeadId; 6] =
         [HeadId::Req, HeadId::ReqTop, HeadId::Bereq, HeadId::Beresp, HeadId::Obj, HeadId::Resp];
 
@@ -513,10 +511,10 @@ impl Var {
     }
 }
 
-/// What a name stands for.
+/// The thing that a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameTarget {
-    /// One value.
+    /// The name stands for one value.
     Scalar(Var),
     /// The fields of a head: the name is followed by `.field`.
     Headers(HeadId),
@@ -525,17 +523,16 @@ pub enum NameTarget {
 /// A variable of vcl-var(7).
 #[derive(Clone, Copy, Debug)]
 pub struct VarDef {
-    /// Its name; for a head's fields without the last `.*`.
+    /// The variable's name; for a head's fields without the last `.*`.
     pub name: &'static str,
-    /// Its type.
     pub ty: Type,
-    /// What it stands for.
+    /// The thing that it stands for.
     pub place: NameTarget,
-    /// Where it may be read.
+    /// Subroutines that may read it.
     pub read: Methods,
-    /// Where it may be set.
+    /// Subroutines that may set it.
     pub write: Methods,
-    /// Where it may be unset.
+    /// Subroutines that may unset it.
     pub unset: Methods,
     /// The first and the last version of the language that has it, times ten (4.1 is 41).
     pub versions: (u8, u8),

@@ -10,18 +10,18 @@ use crate::vclvars::Methods;
 pub use crate::vclvars::Type;
 pub use missing::{LeftOut, MISSING, Missing};
 
-/// What an argument is when the caller leaves it out.
+/// The value of an argument that the caller leaves out.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Default {
-    /// `BOOL`
+    /// The value of a `BOOL`.
     Bool(bool),
-    /// `INT` or `BYTES`
+    /// The value of an `INT` or `BYTES`.
     Int(i64),
     /// `REAL`, or `DURATION` in seconds
     Real(f64),
-    /// `STRING`
+    /// The value of a `STRING`.
     Str(&'static str),
-    /// `ENUM`
+    /// The word of an `ENUM`.
     Enum(&'static str),
     /// A `STRING`, `BLOB`, `BACKEND` or `IP` that is unset.
     Null,
@@ -30,9 +30,8 @@ pub enum Default {
 /// One argument of a function, method or constructor.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Arg {
-    /// What `name=value` calls it; empty: by position only.
+    /// The name in `name=value`; empty: by position only.
     pub name: &'static str,
-    /// Its type.
     pub ty: Type,
     /// May be left out; the implementation then sees that it was (`Value::Absent`) and knows itself what that means.
     pub optional: bool,
@@ -58,12 +57,12 @@ impl Arg {
         Arg::new(ty, "")
     }
 
-    /// It may be left out, and the implementation sees that.
+    /// Lets the caller leave it out; the implementation sees that.
     pub const fn opt(self) -> Arg {
         Arg { optional: true, ..self }
     }
 
-    /// It may be left out, and is this then.
+    /// Lets the caller leave it out; it is this value then.
     pub const fn or(self, default: Default) -> Arg {
         Arg { default: Some(default), ..self }
     }
@@ -74,7 +73,7 @@ impl Arg {
     }
 }
 
-/// How a function may run. None may block a runtime's thread.
+/// The way in which a function may run. None may block a runtime's thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// The result depends on the arguments alone: the compiler may fold, share or drop the call.
@@ -90,20 +89,20 @@ pub enum Effect {
 /// A function or method.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Func {
-    /// Its name after the dot.
+    /// The name after the dot.
     pub name: &'static str,
     /// Type of its result; [`Type::Strands`] and [`Type::Enum`] never occur here.
     pub ret: Type,
     /// Arguments in order of position.
     pub args: &'static [Arg],
-    /// Where the call works; elsewhere it fails the transaction.
+    /// Subroutines in which the call works; elsewhere it fails the transaction.
     pub scope: Methods,
-    /// How it runs.
+    /// The way in which it runs.
     pub effect: Effect,
-    /// It changes nothing that outlives its transaction and asks no other server. A trial (`lacquer explain`) runs only such
-    /// functions and reports what the others would do.
+    /// True if it changes nothing that outlives its transaction and asks no other server. A trial (`lacquer explain`)
+    /// runs only such functions and reports what the others would do.
     pub is_local: bool,
-    /// What it does, in one line.
+    /// The function in one line.
     pub text: &'static str,
 }
 
@@ -113,27 +112,27 @@ impl Func {
         Func { name, ret, args, scope: Methods::ALL, effect: Effect::Call, is_local: false, text }
     }
 
-    /// See [`Effect::Pure`].
+    /// Makes it [`Effect::Pure`], one that only calculates.
     pub const fn pure(self) -> Func {
         Func { effect: Effect::Pure, is_local: true, ..self }
     }
 
-    /// See [`Effect::Waits`].
+    /// Makes it [`Effect::Waits`].
     pub const fn waits(self) -> Func {
         Func { effect: Effect::Waits, ..self }
     }
 
-    /// See [`Effect::Blocks`].
+    /// Makes it [`Effect::Blocks`].
     pub const fn blocks(self) -> Func {
         Func { effect: Effect::Blocks, ..self }
     }
 
-    /// See [`Func::is_local`].
+    /// Sets [`Func::is_local`] to true.
     pub const fn local(self) -> Func {
         Func { is_local: true, ..self }
     }
 
-    /// It works there only.
+    /// Lets it work in these subroutines only.
     pub const fn only(self, scope: Methods) -> Func {
         Func { scope, ..self }
     }
@@ -142,13 +141,12 @@ impl Func {
 /// A type of objects, made with `new` in `vcl_init`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Object {
-    /// Its name after the dot.
+    /// The name after the dot.
     pub name: &'static str,
     /// Arguments of the constructor.
     pub args: &'static [Arg],
-    /// Its methods.
     pub methods: &'static [Func],
-    /// What it is, in one line.
+    /// The object in one line.
     pub text: &'static str,
 }
 
@@ -162,13 +160,11 @@ impl Object {
 /// A module that `import` finds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Module {
-    /// Its name.
     pub name: &'static str,
-    /// Its functions.
     pub functions: &'static [Func],
-    /// Its types of objects.
+    /// The types of objects that it has.
     pub objects: &'static [Object],
-    /// What it is for, in one line.
+    /// The module in one line.
     pub text: &'static str,
     /// Functions and methods that it has elsewhere and that aren't built.
     pub left_out: &'static [LeftOut],
@@ -191,7 +187,6 @@ impl Module {
 pub struct Modules(pub &'static [&'static Module]);
 
 impl Modules {
-    /// All of them.
     pub fn iter(self) -> impl Iterator<Item = &'static Module> {
         self.0.iter().copied()
     }
@@ -201,7 +196,7 @@ impl Modules {
         self.iter().find(|module| module.name == name)
     }
 
-    /// What to use in the place of a function (`module.function`) or method (`module.object.method`) that isn't built.
+    /// The replacement of a function (`module.function`) or method (`module.object.method`) that isn't built.
     pub fn left_out(self, name: &str) -> Option<&'static LeftOut> {
         self.iter().flat_map(|module| module.left_out).find(|left| left.0 == name)
     }

@@ -17,7 +17,7 @@ use vrt::LoadedVcl;
 
 /// Counters, and a directory for logs. A thread may make one engine after the other on it.
 pub struct Ground {
-    /// `MAIN.*`
+    /// The counters `MAIN.*`.
     pub main: &'static Main,
     /// Those of an index of tags, for `cache::Cache::enable_tags`.
     pub tags: &'static Xkey,
@@ -27,9 +27,9 @@ pub struct Ground {
     dir: PathBuf,
 }
 
-/// What an engine is like.
+/// The settings of an engine.
 pub struct Settings {
-    /// Both times.
+    /// The clock of both times.
     pub clock: Clock,
     /// The parameters to begin with.
     pub params: Params,
@@ -37,9 +37,9 @@ pub struct Settings {
     pub stores: Vec<StoreSpec>,
     /// The certificates of TLS listeners.
     pub certificates: Arc<dyn tls::Certificates>,
-    /// `server.identity` and `server.hostname`.
+    /// The value of `server.identity` and `server.hostname`.
     pub name: String,
-    /// Where the random numbers begin.
+    /// The seed of the random numbers.
     pub seed: u32,
 }
 
@@ -58,7 +58,7 @@ impl Settings {
         }
     }
 
-    /// With this value of a parameter.
+    /// Gives a parameter this value.
     ///
     /// # Panics
     /// There is no such parameter, or it can't have that value.
@@ -81,7 +81,7 @@ impl Labels for NoLabels {
 }
 
 impl Ground {
-    /// With counters of its own.
+    /// A ground with counters of its own.
     ///
     /// # Panics
     /// There is no room for files.

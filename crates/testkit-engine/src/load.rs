@@ -18,14 +18,13 @@ use vrt::vmod::Vmod;
 /// The modules that a VCL may import.
 #[derive(Clone, Copy)]
 pub struct Modules {
-    /// What runs.
+    /// The modules that run.
     pub all: &'static [&'static Vmod],
-    /// Their signatures.
     pub signatures: vcl::Modules,
 }
 
 impl Modules {
-    /// No module.
+    /// The list without any module.
     pub const NONE: Modules = Modules { all: &[], signatures: tables::vmods::Modules(&[]) };
 }
 

@@ -19,21 +19,21 @@ use std::task::{Context, Poll, Waker};
 
 use net::{Address, Socketless, Stream, Target};
 
-/// What a direction takes until somebody reads it, unless a script says otherwise.
+/// Bytes that a direction takes until somebody reads it, unless a script says otherwise.
 pub const WINDOW_BYTES: usize = 64 * 1024;
 
 /// One end of a connection.
 #[derive(Debug)]
 pub struct End {
     line: Arc<Mutex<Line>>,
-    /// Which of the two ends it is: it writes to the direction of that index and reads from the other.
+    /// The number of this end: it writes to the direction of that index and reads from the other.
     side: usize,
 }
 
 #[derive(Debug)]
 struct Line {
     directions: [Direction; 2],
-    /// Which ends reset the connection when they close.
+    /// The ends that reset the connection when they close.
     resets: [bool; 2],
     addresses: [Address; 2],
     numbers: [u32; 2],
@@ -149,7 +149,7 @@ impl End {
         self.lock().directions.iter_mut().for_each(|direction| direction.step = bytes);
     }
 
-    /// How many bytes lie there for this end to read.
+    /// Number of bytes that lie there for this end to read.
     pub fn unread(&self) -> usize {
         self.lock().directions[1 - self.side].bytes.len()
     }
@@ -172,7 +172,7 @@ impl End {
         wake(woken);
     }
 
-    /// See [`Stream::try_read`].
+    /// The same as [`Stream::try_read`].
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
         let (read, woken) = {
             let direction = &mut self.lock().directions[1 - self.side];
@@ -190,7 +190,7 @@ impl End {
         Ok(read)
     }
 
-    /// See [`Stream::try_write`].
+    /// The same as [`Stream::try_write`].
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.write(&[IoSlice::new(bytes)])
     }
@@ -371,7 +371,7 @@ impl Drop for Network {
 }
 
 impl Listener {
-    /// The next connection.
+    /// Waits for the next connection.
     pub async fn accept(&self) -> End {
         poll_fn(|cx| match self.backlog.waiting.borrow_mut().pop_front() {
             Some(end) => Poll::Ready(end),
@@ -416,7 +416,7 @@ impl net::network::Network for Hosts {
 /// ECONNREFUSED: callers look at the number.
 pub const REFUSED: i32 = 111;
 
-/// Where a connection to `peer` comes from: the same host, a port that counts up.
+/// The address that a connection to `peer` comes from: the same host, a port that counts up.
 fn own_address(peer: Address) -> Address {
     const FIRST_PORT: u32 = 20_000;
     match peer {

@@ -19,12 +19,12 @@ use quinn::{AsyncUdpSocket, Endpoint, ServerConfig, UdpPoller};
 use rt::{Instant, Sleep};
 use tls::quic::QuicKeys;
 
-/// What becomes of each datagram: one of so many is lost, one of so many comes twice, and each takes a time between both.
+/// The fate of each datagram: one of so many is lost, one of so many comes twice, and each takes a time between both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// 0: none.
+    /// The value 0: none.
     pub lost_one_in: u64,
-    /// 0: none.
+    /// The value 0: none.
     pub doubled_one_in: u64,
     /// Drawn for each: where they differ later ones overtake.
     pub delay: (Duration, Duration),
@@ -57,7 +57,7 @@ struct Datagram {
 }
 
 impl Network {
-    /// Without endpoints.
+    /// A net without endpoints.
     pub fn new(path: Path, draw: Draw) -> Self {
         Network(Arc::new(Mutex::new(State { path, draw, inboxes: HashMap::new(), lost: 0 })))
     }
@@ -83,7 +83,7 @@ impl Network {
         self.0.lock().path = path;
     }
 
-    /// How many datagrams were lost.
+    /// Number of datagrams that were lost.
     pub fn lost(&self) -> u64 {
         self.0.lock().lost
     }
@@ -114,7 +114,7 @@ impl State {
 }
 
 impl Inbox {
-    /// What has arrived; else when something will.
+    /// The datagram that has arrived; else the time when one will.
     fn take(&mut self, now: Instant) -> Result<Datagram, Option<Instant>> {
         let next = (0..self.arriving.len()).min_by_key(|&i| self.arriving[i].at).ok_or(None)?;
         let at = self.arriving[next].at;
@@ -141,7 +141,7 @@ impl Drop for Socket {
     }
 }
 
-/// It always takes more.
+/// A socket that always takes more.
 #[derive(Debug)]
 struct Writable;
 

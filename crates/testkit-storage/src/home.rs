@@ -33,7 +33,7 @@ struct Table {
     /// Nothing that is pushed gets written; who waits for that.
     is_stalled: bool,
     writers: Vec<Waker>,
-    /// What is finished is found once this is over.
+    /// True if what is finished is found once this is over.
     is_behind: bool,
     failure: Option<StoreError>,
     loads: usize,
@@ -53,7 +53,6 @@ struct Copy {
 }
 
 impl SimulatedHome {
-    /// An empty one.
     pub fn new() -> SimulatedHome {
         SimulatedHome::default()
     }
@@ -101,7 +100,7 @@ impl SimulatedHome {
         waiting.into_values().map(Waker::wake).count()
     }
 
-    /// How many wait.
+    /// Number that wait.
     pub fn waiting(&self) -> usize {
         self.table().waiting.len()
     }
@@ -111,12 +110,12 @@ impl SimulatedHome {
         self.table().copies.len()
     }
 
-    /// How many were loaded.
+    /// Number that were loaded.
     pub fn loads(&self) -> usize {
         self.table().loads
     }
 
-    /// How often a use was noted.
+    /// Number of uses that were noted.
     pub fn uses(&self) -> usize {
         self.table().uses
     }
@@ -131,7 +130,7 @@ impl SimulatedHome {
         self.table().copies.values_mut().for_each(|copy| change(&mut copy.fields));
     }
 
-    /// What was asked of a body last.
+    /// The part of a body that was last asked for.
     pub fn wanted(&self) -> Range<u64> {
         self.table().wanted.clone()
     }
@@ -301,7 +300,7 @@ impl SimulatedWriting {
         self.body.lock().expect("no test goes on after a panic in here")
     }
 
-    /// How much is written, if the home does anything.
+    /// Number of bytes that are written, if the home does anything.
     fn poll_written(&self, cx: &mut Context<'_>) -> Poll<Result<u64, StoreError>> {
         let mut table = self.home.table();
         if table.is_refusing {

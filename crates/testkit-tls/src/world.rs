@@ -28,9 +28,7 @@ pub const NAME: &str = "a.example";
 /// Settings of both sides, with a certificate that nobody else trusts.
 #[derive(Debug)]
 pub struct World {
-    /// The server's.
     pub server: ServerOptions,
-    /// The client's.
     pub client: ClientOptions,
     authority: Authority,
 }
@@ -42,10 +40,10 @@ struct Authority {
     leaf: Arc<CertifiedKey>,
 }
 
-/// What a side has once the handshake is done.
+/// The state of a side once the handshake is done.
 pub type Side = (Traffic, Info);
 
-/// How both sides failed, if they did.
+/// The failures of both sides, if they failed.
 pub type Failure = (Option<Error>, Option<Error>);
 
 impl Authority {
@@ -73,7 +71,7 @@ fn certified(leaf: CertificateDer<'static>, key: &KeyPair) -> Arc<CertifiedKey> 
 }
 
 impl World {
-    /// As it is without settings.
+    /// A world without settings.
     #[expect(clippy::new_without_default, reason = "it costs two keys")]
     pub fn new() -> Self {
         World { server: ServerOptions::default(), client: ClientOptions::default(), authority: Authority::new() }
@@ -95,7 +93,7 @@ impl World {
         world
     }
 
-    /// Who issued the certificate.
+    /// The certificates of who issued the server's.
     pub fn roots(&self) -> Arc<RootCertStore> {
         self.authority.roots.clone()
     }
@@ -239,7 +237,7 @@ pub fn shake_hands(
 pub struct OneForAll(Arc<Server>);
 
 impl OneForAll {
-    /// That of this world.
+    /// The pair of this world.
     pub fn new(world: &World) -> Self {
         OneForAll(world.make_server())
     }

@@ -21,17 +21,15 @@ pub use vcl::Modules as Signatures;
 
 /// The modules that a test's VCL may import.
 pub trait Modules {
-    /// What runs.
+    /// The modules that run.
     const ALL: &'static [&'static Vmod];
-    /// Their signatures.
     const MODULES: Signatures;
 }
 
 /// A VCL with some of the modules, and a transaction that it is run over.
 pub struct World<M> {
-    /// The VCL, loaded.
+    /// The VCL that is loaded.
     pub vcl: Arc<LoadedVcl>,
-    /// The transaction.
     pub ctx: TestCtx,
     _dir: ScratchDir,
     modules: PhantomData<M>,
@@ -39,15 +37,13 @@ pub struct World<M> {
 
 /// A transaction that has only what modules ask for.
 pub struct TestCtx {
-    /// The request.
     pub req: Head,
     /// The request to the backend.
     pub bereq: Head,
-    /// The response.
     pub resp: Head,
-    /// Of the PROXY header.
+    /// The TLVs of the PROXY header.
     pub tlvs: Vec<u8>,
-    /// What the TLS handshake agreed on.
+    /// The facts that the TLS handshake agreed on.
     pub tls: Option<tls::Info>,
     /// User and group of the peer.
     pub ids: Result<(u32, u32), String>,
@@ -150,7 +146,7 @@ impl<M: Modules> World<M> {
         String::from_utf8_lossy(self.ctx.req.get(name).unwrap_or(b"<unset>")).into_owned()
     }
 
-    /// What vcl_recv leaves in that field of the request; what it ended with, if that isn't `return (hash)`.
+    /// The value that vcl_recv leaves in that field of the request; its end, if that isn't `return (hash)`.
     pub fn recv(&mut self, name: &str) -> String {
         let action = self.run(Method::Recv);
         if action == "Hash" { self.field(name) } else { action }

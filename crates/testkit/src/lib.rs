@@ -54,7 +54,6 @@ impl ScratchDir {
         ScratchDir(path)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -6,16 +6,14 @@
 
 use std::collections::HashMap;
 
-/// A record.
+/// A record of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct Record {
-    /// The transaction.
     pub vxid: u32,
-    /// The tag's name.
     pub tag: &'static str,
     /// `c`: of a client; `b`: of a backend; `-`: of neither.
     pub marker: char,
-    /// All that follows.
+    /// The text of all that follows.
     pub text: &'static str,
 }
 
@@ -39,12 +37,12 @@ pub fn log(records: &[Record], number: impl Fn(&str) -> u8) -> Vec<u8> {
     bytes
 }
 
-/// By Lacquer, one transaction after the other.
+/// The records that Lacquer wrote, one transaction after the other.
 pub fn lacquer() -> Vec<Record> {
     records(include_str!("recorded/lacquer.txt"))
 }
 
-/// By varnishd 7.1.1, one transaction after the other.
+/// The records that varnishd 7.1.1 wrote, one transaction after the other.
 pub fn varnish() -> Vec<Record> {
     records(include_str!("recorded/varnish-7.1.txt"))
 }
@@ -54,7 +52,7 @@ pub fn varnish() -> Vec<Record> {
 pub struct AccessLog {
     /// Program, version and format: `nginx-1.22 combined`.
     pub name: &'static str,
-    /// Without their ends; Squid's aren't all UTF-8.
+    /// The lines without their ends; Squid's aren't all UTF-8.
     pub lines: Vec<&'static [u8]>,
 }
 

@@ -32,7 +32,6 @@ use crate::wire::Reader;
 pub use build::{Builder, Material};
 
 const MAGIC: &[u8; 8] = b"LQTLS\0\0\x02";
-/// The tables, as the head lists them.
 const SCOPES: usize = 0;
 const LISTS: usize = 1;
 const DER: usize = 2;
@@ -47,7 +46,7 @@ const HEAD_BYTES: usize = MAGIC.len() + 8 + TABLES * 12;
 /// The number of the scope that isn't a listener's.
 pub const GLOBAL: u32 = 0;
 
-/// Why bytes are no bundle.
+/// The bytes aren't a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotABundle;
 
@@ -59,7 +58,7 @@ impl std::fmt::Display for NotABundle {
 
 impl std::error::Error for NotABundle {}
 
-/// What holds for connections to one listener, or, in the global one, where listeners say nothing.
+/// Settings for connections to one listener. The global scope's hold where listeners set none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     /// The listener's name; the global scope has none.
@@ -70,13 +69,13 @@ pub struct Scope {
     pub matches_global: bool,
     /// The certificate that answers without a name.
     pub default: Option<u32>,
-    /// Its certificates don't all ask the same of clients; the builder finds out.
+    /// True if its certificates ask different things of clients. The builder sets it.
     pub differs: bool,
     /// Settings for its connections.
     pub overrides: Overrides,
 }
 
-/// What a list that clients' certificates are checked with is made of.
+/// Kind of a list that clients' certificates are checked with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListKind {
     /// `client-verify-ca`: certificates of authorities.
@@ -87,7 +86,6 @@ pub enum ListKind {
 }
 
 impl ListKind {
-    /// The key by which it is named.
     pub fn key(self) -> &'static str {
         match self {
             Self::Authorities => "client-verify-ca",
@@ -96,73 +94,62 @@ impl ListKind {
     }
 }
 
-/// What a file has to say about clients' certificates.
+/// A file that says whom to trust, or whom no longer, among clients' certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
-    /// What it is made of.
     pub kind: ListKind,
-    /// Where it was read.
     pub path: String,
-    /// What was in it.
     pub ders: Vec<Vec<u8>>,
 }
 
-/// What is known of a certificate beside its key and its chain.
+/// Description of a certificate, without key and chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// By which the CLI knows it.
+    /// The CLI's id for it.
     pub id: String,
-    /// The scope's number.
     pub scope: u32,
     /// Certificates of one commit have the same number; for a name that several have, the highest one is taken.
     pub batch: u32,
-    /// It was named the default of its scope.
+    /// True if it was named the default of its scope.
     pub is_default: bool,
-    /// Where it was read, as it was named; empty for one that is from no file.
+    /// Path of the certificate, as configured; empty if it came from no file.
     pub path: String,
-    /// Where its key was read, if elsewhere.
     pub key_path: String,
-    /// Where its OCSP answer was read, or empty.
+    /// Path of the OCSP response, or empty.
     pub ocsp_path: String,
     /// The file needn't be there: another program writes it by and by.
     pub is_ocsp_awaited: bool,
-    /// When the answer may be shown; never if there is none.
+    /// Period in which the OCSP response may be sent; empty without a response.
     pub staple: Span,
-    /// Settings of its own.
     pub overrides: Overrides,
-    /// What it says of itself. In a bundle without the names, which are in the table of names.
+    /// Facts read from the certificate. A bundle keeps the names in a table of its own, so they are missing here.
     pub facts: Facts,
 }
 
-/// What is to be sent and signed with, borrowed from the bundle.
+/// Key, chain and OCSP response of a certificate, borrowed from the bundle.
 pub struct Keyed<'a> {
-    /// Scope and settings.
     pub scope: u32,
-    /// Settings of its own.
     pub overrides: Overrides,
-    /// How the key is written.
     pub form: KeyForm,
-    /// DER.
     pub key: &'a [u8],
-    /// DER, leaf first.
     pub chain: Vec<&'a [u8]>,
     /// DER of an OCSP answer, or empty.
     pub ocsp: &'a [u8],
-    /// When it may be shown.
+    /// Period in which `ocsp` may be sent.
     pub staple: Span,
 }
 
 impl Keyed<'_> {
-    /// Whether the key is elsewhere. (One in DER begins with its tag.)
+    /// True if another process holds the key: a key in DER begins with its tag.
     pub fn is_without_key(&self) -> bool {
         self.key.first().is_none_or(|tag| *tag == 0)
     }
 }
 
-/// What a listener answers with when it is asked for a name.
+/// Result of looking up a name at a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// This certificate.
+    /// The number of the certificate.
     Entry(u32),
     /// There is none at all.
     NothingLoaded,
@@ -170,10 +157,9 @@ pub enum Match {
     UnknownName,
 }
 
-/// A bundle that can be read.
 pub struct Bundle {
     bytes: Box<dyn AsRef<[u8]> + Send + Sync>,
-    /// Where each table begins, and its rows.
+    /// Offset and number of rows of each table.
     tables: [(usize, u32); TABLES],
     scopes: Vec<Scope>,
 }
@@ -201,17 +187,14 @@ impl Bundle {
         (*self.bytes).as_ref()
     }
 
-    /// How many certificates.
     pub fn len(&self) -> usize {
         self.tables[ENTRIES].1 as usize
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The global scope, then the listeners'.
     pub fn scopes(&self) -> &[Scope] {
         &self.scopes
     }
@@ -242,8 +225,9 @@ impl Bundle {
         default.map_or(Match::NothingLoaded, Match::Entry)
     }
 
-    /// What the certificates for a host ask of clients, at all listeners: the certificates that name it or, where none does, those whose
-    /// wildcard fits. Empty where one of them asks nothing, since the host is to be had there anyway.
+    /// Policies for clients that the certificates of a host set, at all listeners: those that name it or, where none
+    /// does, those whose wildcard fits. Empty if one of them asks nothing, since the host is reachable without a client
+    /// certificate anyway.
     pub fn asked_for(&self, host: &str) -> Vec<ClientPolicy> {
         let host = host.to_ascii_lowercase();
         let host = host.strip_suffix('.').unwrap_or(&host);
@@ -260,7 +244,7 @@ impl Bundle {
         Vec::new()
     }
 
-    /// Whether any certificate, or listener, asks clients for theirs.
+    /// True if any certificate or listener asks for client certificates.
     pub fn asks_clients(&self) -> bool {
         let asks = |policy: ClientPolicy| !policy.asks_nothing();
         self.scopes.iter().any(|scope| scope.differs || asks(ClientPolicy::of(&scope.overrides)))
@@ -309,7 +293,6 @@ impl Bundle {
         Some((scope, entry, self.bytes().get(at..at.checked_add(len)?)?))
     }
 
-    /// What is known of a certificate, without its names.
     pub fn entry(&self, number: u32) -> Option<Entry> {
         let mut record = self.record(ENTRIES, number)?;
         let (scope, batch, is_default) = (record.u32()?, record.u32()?, record.u8()? != 0);
@@ -338,7 +321,7 @@ impl Bundle {
         })
     }
 
-    /// What is asked of clients of a certificate, at a listener with this scope.
+    /// Policy for clients of a certificate, at a listener with this scope.
     pub fn policy(&self, scope: u32, number: u32) -> Option<ClientPolicy> {
         let mut record = self.record(ENTRIES, number)?;
         let (_scope, _batch, _is_default) = (record.u32()?, record.u32()?, record.u8()?);
@@ -381,7 +364,7 @@ impl Bundle {
         self.bytes().get(at..at.checked_add(len)?)
     }
 
-    /// What is in a list.
+    /// The DER elements of a list.
     pub fn list(&self, number: u32) -> Option<Vec<&[u8]>> {
         let mut record = self.record(LISTS, number)?;
         let (_kind, _path, count) = (record.u8()?, record.text()?, record.u32()?);
@@ -409,7 +392,6 @@ impl Bundle {
         Some(Scope { name, aborts_unknown, matches_global, default, differs, overrides })
     }
 
-    /// A row of a table.
     fn row(&self, table: usize, number: u32) -> Option<Reader<'_>> {
         let (at, rows) = self.tables[table];
         let from = at.checked_add((number as usize).checked_mul(ROW[table])?)?;
@@ -417,7 +399,7 @@ impl Bundle {
         (number < rows).then_some(Reader(row))
     }
 
-    /// What a row that is a place leads to.
+    /// The record that a row of type place points to.
     fn record(&self, table: usize, number: u32) -> Option<Reader<'_>> {
         let at = usize::try_from(self.row(table, number)?.u64()?).ok()?;
         Some(Reader(self.bytes().get(at..)?))

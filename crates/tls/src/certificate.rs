@@ -14,7 +14,6 @@ use crate::facts;
 /// Alternative names that are shown; certificates have tens of them.
 const MAX_NAMES: usize = 1000;
 
-/// A certificate that was read from its DER.
 pub struct Certificate<'a> {
     der: &'a [u8],
     parsed: X509Certificate<'a>,
@@ -26,23 +25,22 @@ impl<'a> Certificate<'a> {
         Some(Certificate { der, parsed: facts::parse(der).ok()? })
     }
 
-    /// Whom it is of, as RFC 4514 writes names: `CN=a.example,O=Some\, Inc.`
+    /// The subject as RFC 4514 writes names: `CN=a.example,O=Some\, Inc.`
     pub fn subject(&self) -> String {
         name(self.parsed.subject())
     }
 
-    /// The common name alone.
     pub fn common_name(&self) -> Option<String> {
         let found = self.parsed.subject().iter_common_name().next()?;
         found.as_str().ok().map(printable)
     }
 
-    /// Who signed it, written likewise.
+    /// The issuer, written as [`Self::subject`] is.
     pub fn issuer(&self) -> String {
         name(self.parsed.issuer())
     }
 
-    /// Its number, in hex as OpenSSL prints it.
+    /// The serial number in hex, as OpenSSL prints it.
     pub fn serial(&self) -> String {
         facts::serial(&self.parsed)
     }
@@ -69,13 +67,14 @@ impl<'a> Certificate<'a> {
         (validity.not_before.timestamp(), validity.not_after.timestamp())
     }
 
-    /// How it was signed, by OpenSSL's short name: `RSA-SHA256`, `ecdsa-with-SHA256`. The number of an algorithm that we have no name for.
+    /// The signature algorithm by OpenSSL's short name: `RSA-SHA256`, `ecdsa-with-SHA256`; its OID if we have no name
+    /// for it.
     pub fn signature(&self) -> String {
         let number = self.parsed.signature_algorithm.algorithm.to_id_string();
         SIGNATURES.iter().find(|(known, _)| *known == number).map_or(number, |(_, name)| (*name).to_owned())
     }
 
-    /// Its key's algorithm and bits: `RSA2048`, `EC256`.
+    /// Algorithm and size of the public key: `RSA2048`, `EC256`.
     pub fn key(&self) -> String {
         let key = self.parsed.public_key();
         match key.parsed() {

@@ -11,12 +11,11 @@ use crate::{Server, ServerOptions};
 
 /// The protocol that a hello for TLS-ALPN-01 offers, alone.
 pub const PROTOCOL: &[u8] = b"acme-tls/1";
-/// Where HTTP-01 asks.
+/// Path prefix of HTTP-01 requests (RFC 8555, 8.3).
 pub const PATH: &[u8] = b"/.well-known/acme-challenge/";
-/// So many answers are kept; the oldest go.
+/// Most responses kept; the oldest are dropped.
 pub const MOST: usize = 1000;
 
-/// How it is asked for.
 #[derive(Debug)]
 enum Answer {
     Http { token: String, body: String },
@@ -37,10 +36,9 @@ impl Entry {
     }
 }
 
-/// The answers.
 #[derive(Debug, Default)]
 pub struct Challenges {
-    /// How many there are: all that is looked at as a rule.
+    /// Number of responses: usually 0, and then the only thing looked at.
     count: AtomicUsize,
     entries: Mutex<Vec<Entry>>,
 }
@@ -105,7 +103,7 @@ impl Challenges {
         })
     }
 
-    /// Who answers a hello that offers [`PROTOCOL`] alone.
+    /// The TLS settings for a hello that offers [`PROTOCOL`] alone.
     pub fn server(&self, server_name: &str) -> Option<Arc<Server>> {
         self.find(|entry| match &entry.answer {
             Answer::Alpn { server, .. } if entry.name.eq_ignore_ascii_case(server_name) => Some(server.clone()),
@@ -114,7 +112,6 @@ impl Challenges {
     }
 }
 
-/// The worker's.
 pub fn of_this_process() -> &'static Challenges {
     static ALL: Challenges = Challenges { count: AtomicUsize::new(0), entries: Mutex::new(Vec::new()) };
     &ALL

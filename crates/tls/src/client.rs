@@ -15,20 +15,16 @@ use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
 use crate::sessions::{Noting, Sessions};
 use crate::{Error, ErrorKind};
 
-/// How a client goes about it.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// Cipher suites and groups.
     pub provider: Arc<CryptoProvider>,
-    /// Versions.
     pub versions: Vec<&'static SupportedProtocolVersion>,
-    /// Application protocols that it offers, the preferred one first.
     pub alpn: Vec<Vec<u8>>,
-    /// Whether it sends the name that it wants.
+    /// Sends the server's name (SNI).
     pub sends_name: bool,
-    /// Who it is, for servers that ask.
+    /// Certificate for servers that ask for one.
     pub certificate: Option<Arc<CertifiedKey>>,
-    /// How many servers' sessions it remembers, to resume them.
+    /// Number of servers whose sessions are kept for resumption.
     pub sessions: usize,
 }
 
@@ -86,7 +82,6 @@ impl Client {
         })
     }
 
-    /// What it remembers.
     #[cfg(test)]
     pub(crate) fn sessions(&self) -> Option<&Arc<Sessions>> {
         self.sessions.as_ref()

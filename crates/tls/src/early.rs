@@ -18,7 +18,6 @@ const MOST_SESSIONS: usize = 16 * 1024;
 /// A digest of where a session is good, and of its number.
 type Key = [u8; 32];
 
-/// See the module.
 #[derive(Default)]
 pub struct EarlySessions {
     kept: Mutex<Kept>,
@@ -27,7 +26,7 @@ pub struct EarlySessions {
 #[derive(Default)]
 struct Kept {
     sessions: HashMap<Key, Zeroizing<Vec<u8>>>,
-    /// As they came, also those that were taken meanwhile.
+    /// Keys in order of arrival, including those taken since.
     order: VecDeque<Key>,
 }
 
@@ -53,7 +52,6 @@ impl EarlySessions {
 }
 
 impl fmt::Debug for EarlySessions {
-    /// No secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EarlySessions({})", self.lock().sessions.len())
     }
@@ -63,9 +61,8 @@ impl fmt::Debug for EarlySessions {
 /// RFC 9114 7.2.4.2).
 #[derive(Clone, Debug)]
 pub struct EarlyData {
-    /// The worker's.
     pub sessions: Arc<EarlySessions>,
-    /// What has to be the same.
+    /// Transport limits that must be the same for a session to be good.
     pub limits: String,
 }
 
@@ -77,7 +74,6 @@ impl EarlyData {
     }
 }
 
-/// Those of one place.
 #[derive(Debug)]
 pub(crate) struct Place {
     sessions: Arc<EarlySessions>,
@@ -90,7 +86,6 @@ impl Place {
         digest(&SHA256, &both).as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
-    /// Whether it is the same place.
     pub(crate) fn is(&self, other: &Place) -> bool {
         self.binding.as_ref() == other.binding.as_ref() && Arc::ptr_eq(&self.sessions, &other.sessions)
     }

@@ -5,10 +5,10 @@ use std::fmt;
 
 use rustls::{AlertDescription, InvalidMessage, PeerIncompatible};
 
-/// What went wrong, one variant for each thing that somebody counts or does about it.
+/// Kinds of failure, one variant for each that is counted or handled differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// What came is no TLS.
+    /// The bytes aren't TLS.
     NotTls,
     /// No version in common.
     Version,
@@ -30,7 +30,6 @@ pub enum ErrorKind {
     Closed,
     /// These keys have sealed as much as they may.
     Exhausted,
-    /// A fault of ours.
     Internal,
 }
 
@@ -52,7 +51,7 @@ impl ErrorKind {
     }
 }
 
-/// Why a connection failed.
+/// A failed connection: kind, alert and text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -61,7 +60,6 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of that kind, in these words.
     pub fn new(kind: ErrorKind, text: impl Into<Box<str>>) -> Self {
         Error { kind, alert: kind.alert(), text: text.into() }
     }
@@ -76,7 +74,6 @@ impl Error {
         self.alert
     }
 
-    /// What kind it is of.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

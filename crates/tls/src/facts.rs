@@ -11,7 +11,7 @@ const LONGEST_NAME: usize = 255;
 /// More names than a public CA puts into one certificate.
 const MOST_NAMES: usize = 10_000;
 
-/// What lists, logs and the index of names need.
+/// Facts of a certificate that lists, logs and the index of names need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The common name, or empty.
@@ -20,11 +20,9 @@ pub struct Facts {
     pub issuer: String,
     /// Hosts in lower case, `*.` for wildcards: of the alternative names, or else the common name.
     pub names: Vec<String>,
-    /// Seconds since 1970.
     pub not_before: i64,
-    /// Seconds since 1970.
+    /// End of validity, seconds since 1970.
     pub not_after: i64,
-    /// Hexadecimal, as OpenSSL prints it.
     pub serial: String,
 }
 
@@ -53,12 +51,11 @@ pub fn read(der: &[u8]) -> Result<Facts, String> {
     })
 }
 
-/// The bits of its public key.
 pub(crate) fn public_key(der: &[u8]) -> Result<Vec<u8>, String> {
     Ok(parse(der)?.public_key().subject_public_key.data.to_vec())
 }
 
-/// Whether the name of `issuer`'s subject is that of `der`'s issuer. One that signed itself has no other issuer.
+/// True if `issuer`'s subject is the issuer of `der`. A self-signed certificate has no other issuer.
 pub(crate) fn is_issued_by(der: &[u8], issuer: &[u8]) -> bool {
     let (Ok(certificate), Ok(issuer)) = (parse(der), parse(issuer)) else { return false };
     certificate.issuer().as_raw() == issuer.subject().as_raw()
@@ -85,7 +82,8 @@ fn organisation(name: &X509Name<'_>) -> String {
     first_text(name.iter_organization().next().and_then(|name| name.as_str().ok()))
 }
 
-/// It goes into lists and logs: what terminals might act on is left out.
+/// The first attribute as text. Characters that a terminal might act on are left out: the text goes into lists and
+/// logs.
 fn first_text(text: Option<&str>) -> String {
     text.unwrap_or_default().chars().filter(|c| !c.is_control()).collect()
 }

@@ -16,7 +16,8 @@ use crate::seal::Key;
 use crate::traffic::{Secrets, Tx};
 use crate::{Client, Error, ErrorKind, Info, KernelAbility, KernelKey, Server, Traffic, Version, record};
 
-/// What a server may have sent of a message that isn't whole: rustls takes messages of 64 KB, and records of few bytes each add to it.
+/// Most bytes kept of a server's message that isn't whole: rustls takes messages of 64 KB, and records of few bytes
+/// each add to it.
 const MAX_KEPT: usize = 128 * 1024;
 
 /// The same of a client, who may be anybody: a hello, or its certificate with those of its issuers, which rustls keeps for as long as the
@@ -29,7 +30,6 @@ const STATE_BYTES: usize = 14 * 1024;
 /// Most steps that one record takes; there is no more than a flight of messages to be sent.
 const MAX_STEPS: usize = 64;
 
-/// A handshake in progress.
 pub struct Handshake {
     side: Side,
     sni: Option<Box<str>>,
@@ -42,22 +42,21 @@ pub struct Handshake {
 }
 
 enum Side {
-    /// With the certificate that is shown.
+    /// The server's side, with the certificate that is shown.
     Server(Box<UnbufferedServerConnection>, Arc<[u8]>),
     Client(Box<UnbufferedClientConnection>),
 }
 
-/// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The peer has to say more.
     Waits,
-    /// It is done: what is left of what came belongs to [`Traffic`].
+    /// The handshake is done; bytes left over belong to [`Traffic`].
     Done,
 }
 
 impl Handshake {
-    /// As a server, for a client that asked for the name `sni` and offers the application protocols `alpn`.
+    /// A server's handshake with a client that asked for the name `sni` and offers the application protocols `alpn`.
     ///
     /// # Errors
     /// The settings contradict themselves.
@@ -69,7 +68,8 @@ impl Handshake {
         Handshake::by(server, server.config(alpn), sni)
     }
 
-    /// As a server, for a client that says this; without `offers_http2` it doesn't get that, whatever the server's settings say.
+    /// A server's handshake with the client that sent `hello`. HTTP/2 is offered only if `offers_http2`, whatever the
+    /// settings say.
     ///
     /// # Errors
     /// The settings contradict themselves.
@@ -88,10 +88,10 @@ impl Handshake {
         })
     }
 
-    /// As a client of the server `name`: a host name, or an address, which is verified and not sent.
+    /// A client's handshake with the server `name`: a host name, or an address, which is verified and not sent.
     ///
     /// # Errors
-    /// That is no name.
+    /// `name` is neither.
     pub fn client(client: &Arc<Client>, name: &str) -> Result<Self, Error> {
         let (name, sni) = client.server_name(name)?;
         let connection = UnbufferedClientConnection::new(client.config().clone(), name)?;
@@ -99,12 +99,11 @@ impl Handshake {
         Ok(Handshake { side, sni, kept: Vec::new(), has_spoken: false, asks_peer: true })
     }
 
-    /// What it may come to hold from its hello on.
+    /// Most bytes of memory that it can hold from its hello on.
     pub fn may_hold(&self) -> usize {
         STATE_BYTES + if self.asks_peer { self.max_kept() } else { 0 }
     }
 
-    /// Whether it is the server's side.
     pub fn is_server(&self) -> bool {
         matches!(self.side, Side::Server(..))
     }
@@ -145,7 +144,7 @@ impl Handshake {
         Ok(Progress::Done)
     }
 
-    /// What it agreed on, and the connection that comes of it. Only when it is done.
+    /// The negotiated parameters and the connection. Call it when the handshake is done.
     ///
     /// # Errors
     /// A fault of ours.
@@ -222,7 +221,6 @@ impl Handshake {
         }
     }
 
-    /// Lets rustls do what can be done with the records kept.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         for _ in 0..MAX_STEPS {
             let (used, turn) = self.turn(out);
@@ -244,8 +242,8 @@ impl Handshake {
         Err(Error::new(ErrorKind::Internal, "a handshake takes no end"))
     }
 
-    /// After an error rustls still has its alert for the peer. Once that is out it isn't asked again: it would look at the same
-    /// record a second time, and panic.
+    /// Lets rustls write the alert that it still has for the peer after an error. Called once: asked again, rustls
+    /// would look at the same record a second time, and panic.
     fn say_why(&mut self, out: &mut Vec<u8>) {
         for _ in 0..MAX_STEPS {
             if !self.common().wants_write() {
@@ -264,7 +262,6 @@ impl Handshake {
     }
 }
 
-/// What a call into rustls came to.
 enum Turn {
     Goes,
     Rests,
@@ -299,7 +296,7 @@ fn turn<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut Vec<u8>) -> (usize, Re
     (discard, turn)
 }
 
-/// What was agreed on, once that is known.
+/// The negotiated parameters, once they are known.
 pub(crate) fn info_of(common: &CommonState, sni: Option<Box<str>>, own_leaf: Option<Arc<[u8]>>) -> Result<Info, Error> {
     let version = common.protocol_version().and_then(Version::from_rustls);
     let (Some(version), Some(suite)) = (version, common.negotiated_cipher_suite()) else {

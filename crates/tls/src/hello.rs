@@ -30,16 +30,15 @@ mod extension {
 /// A protocol that is offered by who only wants to see a challenge's certificate (RFC 8737).
 const ACME_TLS: &[u8] = b"acme-tls/1";
 
-/// What a client says first. Borrows the handshake message that [`Finder::find`] has found.
+/// A parsed ClientHello. Borrows the handshake message that [`Finder::find`] has found.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientHello<'a> {
     version: u16,
     ciphers: &'a [u8],
     extensions: &'a [u8],
     server_name: Option<&'a str>,
-    /// Names of protocols, each behind its length.
     alpn: &'a [u8],
-    /// What the extension says; empty without one.
+    /// Body of `supported_versions`; empty without the extension.
     versions: &'a [u8],
 }
 
@@ -94,7 +93,6 @@ impl<'a> ClientHello<'a> {
         numbers(self.versions).filter(|version| !is_grease(*version)).max().unwrap_or(self.version)
     }
 
-    /// Whether it takes TLS 1.3.
     pub fn offers_tls13(&self) -> bool {
         numbers(self.versions).any(|version| version == 0x0304)
     }
@@ -104,7 +102,7 @@ impl<'a> ClientHello<'a> {
         self.extension(extension::SESSION_TICKET).filter(|ticket| !ticket.is_empty())
     }
 
-    /// Whether it wants to take up a session of TLS 1.3 again.
+    /// True if the client wants to resume a session of TLS 1.3.
     pub fn has_psk(&self) -> bool {
         self.extension(extension::PRE_SHARED_KEY).is_some()
     }
@@ -120,7 +118,7 @@ impl<'a> ClientHello<'a> {
         std::iter::from_fn(move || rest.list8().ok())
     }
 
-    /// Whether only a challenge's certificate is wanted (ACME's TLS-ALPN-01): nothing else is on offer.
+    /// True if only a challenge's certificate is wanted (ACME's TLS-ALPN-01): nothing else is on offer.
     pub fn is_acme_challenge(&self) -> bool {
         self.alpn().eq([ACME_TLS])
     }

@@ -13,90 +13,64 @@ use md5::{Digest, Md5};
 use crate::bundle::ListKind;
 use crate::settings::{self, ClientVerify, Overrides, Versions};
 
-/// A certificate: `pem-file`.
+/// A certificate and its settings (`pem-file`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PemFile {
     /// Chain, and the key unless that is elsewhere.
     pub path: String,
-    /// `private-key`
     pub key: Option<String>,
-    /// `ocsp-resp-file`
     pub ocsp: Option<String>,
-    /// That file comes by and by: it is one of `ocsp-dir`.
+    /// True if the file may appear later: it is one of `ocsp-dir`.
     pub is_ocsp_awaited: bool,
     /// `name`: the id by which the CLI knows it.
     pub id: Option<String>,
-    /// What is said of it alone.
     pub said: Said,
-    /// Where it stands.
     pub line: usize,
 }
 
 /// Settings as they are written; read by [`Said::overrides`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// `tls-protos`
     pub protocols: Option<Vec<usize>>,
-    /// `ciphers`
     pub ciphers: Option<String>,
-    /// `ciphersuites`
     pub ciphersuites: Option<String>,
-    /// `ecdh-curve`
     pub groups: Option<String>,
-    /// `prefer-server-ciphers`
     pub prefers_own_order: Option<bool>,
-    /// `alpn-protos`
     pub alpn: Option<String>,
-    /// `client-verify`
     pub client_verify: Option<ClientVerify>,
-    /// `client-verify-ca`: a path.
     pub client_ca: Option<String>,
     /// `client-verify-crl`: a path. Ours.
     pub client_crl: Option<String>,
 }
 
-/// Where to listen: `frontend`.
+/// An address to listen on (`frontend`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frontend {
-    /// `name`
     pub name: Option<String>,
-    /// As `-a` takes it: `host:port`.
+    /// Address in the form that `-a` takes: `host:port`.
     pub endpoint: String,
-    /// `match-global-certs`
     pub matches_global: Option<bool>,
-    /// `sni-nomatch-abort`
     pub aborts_unknown: Option<bool>,
-    /// Certificates for it alone.
     pub certificates: Vec<PemFile>,
-    /// What is said of it alone.
     pub said: Said,
-    /// Where it stands.
     pub line: usize,
 }
 
 /// A block for the module that gets certificates by itself: keys, values, lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// Where it begins.
     pub line: usize,
-    /// What is in it.
     pub pairs: Vec<(String, String, usize)>,
 }
 
-/// A whole file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct File {
-    /// Where to listen.
     pub frontends: Vec<Frontend>,
-    /// Certificates for all.
     pub certificates: Vec<PemFile>,
-    /// What is said for all.
+    /// Settings that hold for all certificates.
     pub said: Said,
-    /// `sni-nomatch-abort`
     pub aborts_unknown: Option<bool>,
-    /// `pem-dir`
     pub pem_dir: Option<String>,
-    /// `pem-dir-glob`
     pub pem_glob: Option<String>,
     /// `ocsp-dir`: answers that hitch, or a program in its place, has fetched.
     pub ocsp_dir: Option<String>,
@@ -108,12 +82,9 @@ pub struct File {
     pub ignored: Vec<(String, usize)>,
 }
 
-/// Why a file can't be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Where.
     pub line: usize,
-    /// Why.
     pub reason: String,
 }
 
@@ -133,7 +104,7 @@ pub fn read(text: &str) -> Result<File, Error> {
     read::file(text)
 }
 
-/// Where in its `ocsp-dir` hitch keeps the answer about a certificate that was named by this path.
+/// Path of the file in `ocsp-dir` that holds hitch's OCSP response for the certificate at `path`.
 pub fn ocsp_path(dir: &str, path: &str) -> String {
     let name: String = Md5::digest(path).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{}/{name}", dir.trim_end_matches('/'))

@@ -8,17 +8,14 @@ use rustls::{CipherSuite, ProtocolVersion};
 use crate::hello::Fingerprint;
 use crate::server::ClientPolicy;
 
-/// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
-    /// RFC 5246.
     Tls12,
-    /// RFC 8446.
     Tls13,
 }
 
 impl Version {
-    /// As OpenSSL, VCL and the log write it.
+    /// The version's name as OpenSSL, VCL and the log write it.
     pub fn name(self) -> &'static str {
         match self {
             Version::Tls12 => "TLSv1.2",
@@ -35,30 +32,26 @@ impl Version {
     }
 }
 
-/// What a handshake agreed on.
+/// The parameters that a handshake negotiated.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// The version.
     pub version: Version,
     /// The cipher suite's number in the registry.
     pub suite: u16,
     /// The key exchange group's number; 0 where none was used (TLS 1.2, resumed).
     pub group: u16,
-    /// Whether an earlier session was taken up again.
+    /// True if an earlier session was resumed.
     pub resumed: bool,
-    /// Whether what the client sends before the handshake's end is taken (early data).
     pub early_data: bool,
-    /// The name that the client asked for.
     pub sni: Option<Box<str>>,
-    /// The application protocol.
     pub alpn: Option<Box<[u8]>>,
     /// The peer's own certificate in DER. Those of its issuers are done with once it is verified.
     pub peer_leaf: Option<Box<[u8]>>,
     /// The certificate that we showed to a client. Nothing else of ours is held for as long as the connection lives, least of all the key.
     pub own_leaf: Option<Arc<[u8]>>,
-    /// What was asked of the client, where it could have been asked something else; whoever chose the certificate sets it.
+    /// The policy for the client, if another host has a different one. Set by the code that chose the certificate.
     pub clients: Option<ClientPolicy>,
-    /// By what a client can be recognised; whoever reads its hello sets it.
+    /// The client's fingerprint. Set by the code that read its hello.
     pub fingerprint: Option<Box<Fingerprint>>,
 }
 
@@ -73,12 +66,10 @@ impl Info {
         GROUPS.iter().find(|(group, _)| *group == self.group).map(|(_, name)| *name)
     }
 
-    /// The certificate that we showed to a client.
     pub fn own_leaf(&self) -> Option<&[u8]> {
         self.own_leaf.as_deref()
     }
 
-    /// The peer's own certificate.
     pub fn peer_leaf(&self) -> Option<&[u8]> {
         self.peer_leaf.as_deref()
     }

@@ -30,10 +30,9 @@ const SALT: usize = 4;
 #[derive(Clone)]
 pub struct KernelKey(Zeroizing<Vec<u8>>);
 
-/// What a kernel that was given a key can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelAbility {
-    /// It takes another key later on (Linux 6.14).
+    /// The kernel accepts key changes on a connection (Linux 6.14).
     pub changes_keys: bool,
 }
 
@@ -79,19 +78,17 @@ impl KernelKey {
         KernelKey::laid_out(Version::Tls13, AES_GCM_128, &[0; 16], &[0; 12], 0)
     }
 
-    /// As the kernel takes it.
+    /// The key in the kernel's format.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Which version of TLS it is for.
     pub fn version(&self) -> Version {
         if self.0[..2] == TLS13.to_ne_bytes() { Version::Tls13 } else { Version::Tls12 }
     }
 }
 
 impl std::fmt::Debug for KernelKey {
-    /// Never what the key is.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KernelKey").field("version", &self.version()).finish_non_exhaustive()
     }
@@ -101,7 +98,7 @@ impl std::fmt::Debug for KernelKey {
 #[derive(Debug)]
 pub(crate) struct KernelTx {
     ability: KernelAbility,
-    /// How many records it may have made of what it was given, at most.
+    /// Upper bound of the records that the kernel has made so far.
     records: u64,
     most_records: u64,
     /// Keys that it is to be given once the messages before them are with it.
@@ -117,7 +114,7 @@ impl KernelTx {
         KernelTx { ability, records: 0, most_records, next_keys: VecDeque::new() }
     }
 
-    /// So many bytes of data were given to it in one call.
+    /// Counts `bytes` of data that were given to the kernel in one call.
     pub(crate) fn note_given(&mut self, bytes: usize) {
         // A record has a page at least, where it isn't the last one of the call.
         self.records += (bytes / 4096) as u64 + 1;
@@ -144,8 +141,8 @@ impl KernelTx {
     }
 }
 
-/// Where the nonces of AES-GCM in TLS 1.2 begin in the kernel, which counts on from it. Records before were sealed with the
-/// sequence number exclusive-or'ed to the same bytes: this is above all that those can have been, as no nonce may come twice.
+/// First explicit nonce for AES-GCM in TLS 1.2; the kernel counts on from it. Earlier records were sealed with the
+/// sequence number exclusive-or'ed to the same bytes: this value is above all of those, as no nonce may come twice.
 fn next_explicit(nonce: &[u8; 12], sequence: u64) -> [u8; 8] {
     let mut explicit = [0; 8];
     explicit.copy_from_slice(&nonce[SALT..]);
@@ -172,7 +169,8 @@ pub fn record(bytes: &[u8]) -> (u8, &[u8]) {
 /// Bytes that such a record takes here, beside what it says.
 pub const RECORD_HEADER: usize = HEADER;
 
-/// Whether a new key follows the record of this type: nothing else of a handshake is said by a server after it.
+/// True if a new key follows a record of this type: a key update is the only handshake message that a server still
+/// sends then.
 pub fn is_key_update(kind: u8) -> bool {
     kind == Content::Handshake as u8
 }

@@ -24,18 +24,16 @@ use crate::tickets::{TicketKey, Tickets};
 /// Certificates that stay ready for use, in each of two generations: the rest is parsed again when it is asked for.
 const GENERATION: usize = 1024;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Keyring {
     loaded: ArcSwapOption<Loaded>,
     tickets: Tickets,
-    /// Who has the keys, where the bundle has none.
+    /// The signer for keys that the bundle doesn't hold.
     signer: Asked,
     /// A certificate of the bundle asks clients for theirs.
     asks_clients: AtomicBool,
 }
 
-/// A bundle and what was made of it.
 #[derive(Debug)]
 struct Loaded {
     bundle: Bundle,
@@ -47,15 +45,14 @@ struct Loaded {
 struct Made {
     young: HashMap<(u32, u32), Ready>,
     old: HashMap<(u32, u32), Ready>,
-    /// By scope and settings.
+    /// Options by scope and settings.
     options: HashMap<(u32, Overrides), Arc<ServerOptions>>,
 }
 
-/// A certificate that was made ready.
 #[derive(Clone, Debug)]
 struct Ready {
     server: Arc<Server>,
-    /// From then on it has another OCSP answer, or none: seconds since 1970.
+    /// End of the staple's period, when the certificate is made anew; seconds since 1970.
     until: i64,
 }
 
@@ -78,18 +75,16 @@ impl Made {
 }
 
 impl Keyring {
-    /// These certificates from now on.
     pub fn replace(&self, bundle: Bundle) {
         self.asks_clients.store(bundle.asks_clients(), Relaxed);
         self.loaded.store(Some(Arc::new(Loaded { bundle, made: Mutex::default() })));
     }
 
-    /// These keys for tickets from now on.
     pub fn replace_ticket_keys(&self, keys: &[TicketKey]) {
         self.tickets.replace(keys);
     }
 
-    /// This one signs from now on, for certificates that came without keys.
+    /// Lets `signer` sign from now on for certificates that came without keys.
     pub fn replace_signer(&self, signer: Box<dyn Ask>) {
         self.signer.replace(signer);
     }
@@ -228,7 +223,7 @@ fn try_settings(bundle: &Bundle, overrides: &Overrides, kind: Option<KeyKind>) -
     Ok(())
 }
 
-/// What suites of TLS 1.2 tell apart.
+/// Kinds of keys that suites of TLS 1.2 tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum KeyKind {
     Rsa,

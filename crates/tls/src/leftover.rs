@@ -4,28 +4,25 @@
 /// Bytes of which the first ones are used up. Without memory while there are none.
 #[derive(Debug, Default)]
 pub struct Leftover {
-    /// All of them. More may be added at the end.
+    /// All bytes, the used ones included. More may be added at the end.
     pub bytes: Vec<u8>,
     used: usize,
 }
 
 impl Leftover {
-    /// What isn't used up.
     pub fn rest(&self) -> &[u8] {
         &self.bytes[self.used..]
     }
 
-    /// Whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// How many are used up of those that are still here.
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// The next `count` bytes are done with.
+    /// Marks the next `count` bytes as used.
     pub fn use_up(&mut self, count: usize) {
         self.used += count;
         if self.used == self.bytes.len() {
@@ -33,7 +30,6 @@ impl Leftover {
         }
     }
 
-    /// Adds bytes at the end.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

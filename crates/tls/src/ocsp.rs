@@ -13,7 +13,7 @@ use x509_parser::time::ASN1Time;
 
 use crate::verify::provider;
 
-/// How long an answer holds that doesn't say so: as browsers have it.
+/// Validity of a response without nextUpdate: a day, as in browsers.
 const UNSAID_SECONDS: i64 = 86_400;
 /// Certificates that are looked at for one number; responders answer for one or a few.
 const MOST_ANSWERS: usize = 1000;
@@ -29,37 +29,33 @@ const TIME: u8 = 0x18;
 const fn tagged(number: u8) -> u8 {
     0xa0 | number
 }
-/// 1.3.6.1.5.5.7.48.1.1
 const BASIC: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 0x30, 1, 1];
 
 /// When an answer may be shown, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// From then on.
+    /// First second in which it may be shown.
     pub from: i64,
-    /// No longer at that time.
+    /// First second in which it may no longer be shown.
     pub until: i64,
 }
 
 impl Span {
-    /// Whether `now` is in it.
     pub fn holds(self, now: i64) -> bool {
         (self.from..self.until).contains(&now)
     }
 }
 
-/// Why an answer is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OcspError {
     /// Not an answer, or one that tells why there is none.
     NoAnswer,
-    /// It is about others.
+    /// The response is about other certificates.
     OtherCertificate,
-    /// The certificate is revoked.
     Revoked,
     /// The responder doesn't know the certificate.
     Unknown,
-    /// It isn't signed by the authority, or by who may in its place.
+    /// No signature by the authority or by a responder that the authority authorized.
     Signature,
 }
 
@@ -77,7 +73,8 @@ impl fmt::Display for OcspError {
 
 impl std::error::Error for OcspError {}
 
-/// When this answer about a chain's leaf may be shown. It is judged as far as the chain goes: its signature if the issuer is there.
+/// The period in which this response about a chain's leaf may be shown. The signature is checked if the chain has the
+/// issuer.
 ///
 /// # Errors
 /// See [`OcspError`].
@@ -101,7 +98,7 @@ fn certificate(der: &[u8]) -> Option<X509Certificate<'_>> {
     X509Certificate::from_der(der).ok().map(|(_, certificate)| certificate)
 }
 
-/// What is left of a DER value: its elements one by one.
+/// The unread rest of a DER value.
 #[derive(Clone, Copy)]
 struct Elements<'a>(&'a [u8]);
 
@@ -123,15 +120,12 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// `BasicOCSPResponse`
 struct Response<'a> {
-    /// What was signed.
     signed: &'a [u8],
     algorithm: &'a [u8],
     signature: &'a [u8],
     /// Certificates of who signed, DER one after the other.
     certificates: &'a [u8],
-    /// `SingleResponse`, one after the other.
     answers: &'a [u8],
 }
 
@@ -141,7 +135,6 @@ enum Status {
     Unknown,
 }
 
-/// What is said of one certificate.
 struct Single {
     status: Status,
     span: Span,
@@ -169,7 +162,6 @@ impl<'a> Response<'a> {
         Some(Response { signed, algorithm, signature, certificates, answers })
     }
 
-    /// What is said of this certificate.
     fn find(&self, leaf: &X509Certificate<'_>, issuer: Option<&X509Certificate<'_>>) -> Option<Single> {
         let mut answers = Elements(self.answers);
         for _ in 0..MOST_ANSWERS {
@@ -182,7 +174,8 @@ impl<'a> Response<'a> {
         None
     }
 
-    /// Whether the authority signed it, or one whom it lets sign answers (RFC 6960 4.2.2.2), at that time.
+    /// True if the authority signed it, or a responder whom the authority lets sign responses (RFC 6960 4.2.2.2), at
+    /// that time.
     fn is_signed_for(&self, issuer: &X509Certificate<'_>, then: i64) -> bool {
         let verifies = |by: &X509Certificate<'_>| verifies(by, self.algorithm, self.signed, self.signature);
         if verifies(issuer) {
@@ -226,7 +219,7 @@ fn hash(oid: &[u8]) -> Option<&'static Algorithm> {
     }
 }
 
-/// What stands behind the `CertID`.
+/// Reads the fields behind the `CertID`.
 fn read_single(mut single: Elements<'_>) -> Option<Single> {
     let status = match *single.0.first()? {
         0x80 => single.next(0x80).map(|_| Status::Good)?,
@@ -246,7 +239,7 @@ fn time(elements: &mut Elements<'_>) -> Option<i64> {
     ASN1Time::from_der(whole).ok().map(|(_, time)| time.timestamp())
 }
 
-/// Whether that certificate's key made this signature.
+/// True if the key of the certificate `by` made this signature.
 fn verifies(by: &X509Certificate<'_>, algorithm: &[u8], signed: &[u8], signature: &[u8]) -> bool {
     let key = &by.public_key().subject_public_key.data;
     let known = provider().signature_verification_algorithms.all;
@@ -254,7 +247,7 @@ fn verifies(by: &X509Certificate<'_>, algorithm: &[u8], signed: &[u8], signature
     known.iter().filter(fits).any(|known| known.verify_signature(key, signed, signature).is_ok())
 }
 
-/// Whether that authority signed this certificate.
+/// True if that authority signed this certificate.
 fn is_signed_by(der: &[u8], issuer: &X509Certificate<'_>) -> bool {
     let read = (|| {
         let mut parts = Elements(Elements(der).next(SEQUENCE)?);

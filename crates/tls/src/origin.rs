@@ -25,25 +25,23 @@ const ROOM: usize = pem::LONGEST_FILE + 1;
 /// Sessions that are remembered of servers at large: eight of each.
 const SESSIONS_AT_LARGE: usize = 512;
 
-/// How an origin is spoken to by TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// Its name: told in the handshake, and what its certificate must be for where that is checked. May be an address.
+    /// Name of the origin, or its address: sent as SNI, and checked against the certificate as `verify` says.
     pub name: String,
-    /// Whether the name is told. An address never is (RFC 6066, section 3).
+    /// Sends the name. An address is never sent (RFC 6066, section 3).
     pub sni: bool,
-    /// What its certificate must have.
+    /// Checks of the origin's certificate.
     pub verify: Verify,
-    /// Whom we trust.
     pub roots: Roots,
-    /// What those have revoked.
+    /// Lists of certificates that those authorities have revoked.
     pub revoked: Option<Revoked>,
-    /// Who we are, if it asks.
+    /// Client certificate for origins that ask for one.
     pub certificate: Option<OwnCertificate>,
 }
 
 impl Origin {
-    /// What the system trusts, and the name checked: for those who ask servers at large.
+    /// Settings for any server on the Internet: the system's authorities, and the name is checked.
     pub fn of(name: &str) -> Origin {
         Origin {
             name: name.to_owned(),
@@ -55,7 +53,7 @@ impl Origin {
         }
     }
 
-    /// What all connections to it have in common: settings and the sessions that may be taken up again.
+    /// The client that all connections to the origin share: settings, and sessions for resumption.
     ///
     /// # Errors
     /// A list of revoked certificates can't be read.
@@ -63,18 +61,18 @@ impl Origin {
         self.client_offering(&["http/1.1"], sessions)
     }
 
-    /// As [`Origin::client`], which offers these protocols, the preferred one first.
+    /// The same as [`Origin::client`], offering these protocols, the preferred one first.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Origin::client`].
     pub fn client_offering(&self, protocols: &[&str], sessions: usize) -> Result<Arc<Client>, String> {
         self.client_of(protocols.iter().map(|name| name.as_bytes().to_vec()).collect(), sessions)
     }
 
-    /// As [`Origin::client`], for what isn't HTTP.
+    /// The same as [`Origin::client`], without ALPN.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Origin::client`].
     pub fn client_without_protocol(&self, sessions: usize) -> Result<Arc<Client>, String> {
         self.client_of(Vec::new(), sessions)
     }
@@ -146,7 +144,7 @@ impl OwnCertificate {
         OwnCertificate::from_pair(pem::read(file)?.pair()?)
     }
 
-    /// Of what was read. The process has a key from here on, which no core may hold.
+    /// Takes over a pair that was read. The process has a key from here on, which no core may hold.
     ///
     /// # Errors
     /// The key is unusable.

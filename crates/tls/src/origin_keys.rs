@@ -11,7 +11,7 @@ use crate::origin::OwnCertificate;
 use crate::pem::{KeyForm, Pair};
 use crate::wire::{Reader, Writer};
 
-/// What a VCL's files hold, as bytes for sealed memory.
+/// Encodes the certificates and keys of a VCL's files for sealed memory.
 pub fn encode(vcl: &str, files: &[(String, Pair)]) -> Zeroizing<Vec<u8>> {
     let of_pair = |pair: &Pair| pair.chain.iter().map(|der| 4 + der.len()).sum::<usize>() + 4 + 1 + 4 + pair.key.len();
     let room = 4 + vcl.len() + 4 + files.iter().map(|(path, pair)| 4 + path.len() + of_pair(pair)).sum::<usize>();
@@ -29,7 +29,6 @@ pub fn encode(vcl: &str, files: &[(String, Pair)]) -> Zeroizing<Vec<u8>> {
     out.0
 }
 
-/// Of one VCL, by the paths of their files.
 type OfVcl = HashMap<String, OwnCertificate>;
 
 fn decode(bytes: &[u8]) -> Option<(String, OfVcl)> {
@@ -45,7 +44,6 @@ fn decode(bytes: &[u8]) -> Option<(String, OfVcl)> {
     from.0.is_empty().then_some((vcl, files))
 }
 
-/// Those of all VCLs.
 #[derive(Debug, Default)]
 pub struct OriginKeys(RwLock<HashMap<String, OfVcl>>);
 
@@ -70,13 +68,12 @@ impl OriginKeys {
         found.ok_or_else(|| format!("{path}: the manager has given no certificate of it"))
     }
 
-    /// The VCL is gone, or wasn't loaded.
+    /// Drops the keys of a VCL that was discarded or failed to load.
     pub fn forget(&self, vcl: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(vcl);
     }
 }
 
-/// The worker's.
 pub fn of_this_process() -> &'static OriginKeys {
     static ALL: LazyLock<OriginKeys> = LazyLock::new(OriginKeys::default);
     &ALL

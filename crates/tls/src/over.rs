@@ -12,20 +12,19 @@ use crate::{Client, Error, Handshake, Info, Leftover, Opened, Progress, Traffic}
 
 /// Plaintext that one write seals at most.
 const MOST_AT_ONCE: usize = 4 * MAX_PLAINTEXT;
-/// What is read from below at once.
+/// Most bytes read from below at once.
 const READ: usize = 2 * MAX_RECORD;
 
-/// A connection.
 #[derive(Debug)]
 pub struct Over<S> {
     below: S,
     state: State,
     info: Option<Info>,
-    /// What came and wasn't opened.
+    /// Received bytes that aren't decrypted yet.
     received: Vec<u8>,
-    /// What was opened and not read.
+    /// Decrypted bytes that aren't read yet.
     plain: Leftover,
-    /// What wasn't sent.
+    /// Encrypted bytes that aren't sent yet.
     sealed: Leftover,
     was_cut: bool,
 }
@@ -34,7 +33,7 @@ pub struct Over<S> {
 enum State {
     Shaking(Box<Handshake>),
     Open(Box<Traffic>),
-    /// It failed, and whoever asked was told.
+    /// The connection failed, and the caller has got the error.
     Failed,
 }
 
@@ -60,22 +59,20 @@ impl<S: Read + Write> Over<S> {
         }
     }
 
-    /// What carries it.
     pub fn below(&self) -> &S {
         &self.below
     }
 
-    /// The same, to be registered.
     pub fn below_mut(&mut self) -> &mut S {
         &mut self.below
     }
 
-    /// What the handshake agreed on, once it is done.
+    /// The negotiated parameters, once the handshake is done.
     pub fn info(&self) -> Option<&Info> {
         self.info.as_ref()
     }
 
-    /// Whether the end came without the peer's word for it.
+    /// True if the connection ended without the peer's close_notify.
     pub fn was_cut(&self) -> bool {
         self.was_cut
     }
@@ -219,7 +216,7 @@ impl<S: Read + Write> Write for Over<S> {
     }
 }
 
-/// Why TLS failed, if that is what an error of reading or writing is about.
+/// The TLS error inside an error of reading or writing.
 pub fn reason(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
@@ -295,7 +292,7 @@ mod tests {
         (Over::new(one, server.unwrap()), Over::new(other, client.unwrap()))
     }
 
-    /// What can be done now; nothing where it would have to wait.
+    /// The result of a call that needn't wait; `None` for `WouldBlock`.
     fn now<T>(result: io::Result<T>) -> Option<T> {
         match result {
             Err(error) if error.kind() == ErrorKind::WouldBlock => None,

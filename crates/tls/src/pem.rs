@@ -17,24 +17,17 @@ pub const LONGEST_FILE: usize = 1 << 20;
 /// More certificates than any chain has.
 const MOST_IN_CHAIN: usize = 32;
 
-/// Why a file, or two, give no certificate with its key.
+/// Reasons why a file, or two, give no certificate with its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PemError {
-    /// Not a byte.
     Empty,
-    /// More than [`LONGEST_FILE`].
     TooLong,
-    /// A key that only a passphrase opens.
     Encrypted,
-    /// What the reader of PEM says.
+    /// Malformed PEM, in the reader's words.
     Malformed(String),
-    /// No certificate in it.
     NoCertificate,
-    /// No private key in it.
     NoKey,
-    /// Several private keys: which?
     SeveralKeys,
-    /// More certificates than a chain has.
     TooManyCertificates,
     /// A certificate that can't be read.
     Certificate(String),
@@ -69,19 +62,16 @@ impl std::fmt::Display for PemError {
 
 impl std::error::Error for PemError {}
 
-/// How a private key is written.
+/// Encodings of a private key, by their PEM labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyForm {
-    /// `PRIVATE KEY`
     Pkcs8,
-    /// `RSA PRIVATE KEY`
     Pkcs1,
-    /// `EC PRIVATE KEY`
     Sec1,
 }
 
 impl KeyForm {
-    /// As one byte.
+    /// The form as one byte.
     pub fn number(self) -> u8 {
         match self {
             Self::Pkcs8 => 0,
@@ -90,7 +80,7 @@ impl KeyForm {
         }
     }
 
-    /// Of that byte.
+    /// The form that [`Self::number`] gives this number.
     pub fn numbered(number: u8) -> Option<KeyForm> {
         [Self::Pkcs8, Self::Pkcs1, Self::Sec1].into_iter().find(|form| form.number() == number)
     }
@@ -105,7 +95,7 @@ impl KeyForm {
     }
 }
 
-/// What a file holds of what we look for.
+/// Certificates and keys found in a file.
 #[derive(Default)]
 pub struct Contents {
     certificates: Vec<Vec<u8>>,
@@ -117,9 +107,7 @@ pub struct Contents {
 pub struct Pair {
     /// DER, the leaf first, each followed by its issuer as far as the file has it.
     pub chain: Vec<Vec<u8>>,
-    /// How `key` is written.
     pub form: KeyForm,
-    /// DER.
     pub key: Zeroizing<Vec<u8>>,
 }
 
@@ -231,7 +219,6 @@ fn plain(error: &rustls::pki_types::pem::Error) -> String {
 }
 
 impl Contents {
-    /// Whether there is a private key among it.
     pub fn has_key(&self) -> bool {
         !self.keys.is_empty()
     }

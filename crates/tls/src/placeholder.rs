@@ -2,7 +2,6 @@
 //! A certificate for a name whose own is being got: signed by itself, so that a browser warns where the handshake would have failed
 //! without a word, and whoever looks sees that a server is there and why its certificate isn't.
 
-/// Whom it is of.
 const SUBJECT: &str = "Placeholder: the certificate isn't there yet";
 
 /// Key and certificate for `name`, as PEM.

@@ -25,22 +25,21 @@ mod client;
 
 pub use client::QuicClient;
 
-/// What a handshake message begins with: its type and its length.
+/// Bytes of a handshake message's type and length.
 const MESSAGE_HEADER: usize = 4;
 const CLIENT_HELLO: u8 = 1;
 /// The longest hello: as with TCP.
 const MAX_HELLO_BYTES: usize = crate::hello::MAX_RAW_BYTES;
 
-/// What a listener for QUIC is to clients: a `quinn_proto::crypto::ServerConfig`.
+/// TLS for a QUIC listener: a `quinn_proto::crypto::ServerConfig`.
 pub struct QuicServer {
     certificates: Arc<dyn Certificates>,
-    /// The listener's name.
     frontend: String,
-    /// Whether JA3 is wanted at that moment.
+    /// Tells at a handshake's time if JA3 is wanted.
     wants_ja3: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Has the keys of first packets, which are nobody's.
     first: Arc<QuicServerConfig>,
-    /// Whether early data is taken, and in which sessions.
+    /// Early data and the sessions it is taken in; `None` refuses it.
     early: Option<EarlyData>,
     suite: Suite,
 }
@@ -75,7 +74,7 @@ impl QuicServer {
         }
     }
 
-    /// Who we are to a client that asks for that name.
+    /// The server settings for a client that asks for that name.
     fn find(&self, name: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
         let found = self.certificates.find(&self.frontend, name);
         if let Some(name) = name {
@@ -95,7 +94,7 @@ fn no_suite() -> Error {
     Error::new(ErrorKind::Internal, "no cipher suite for the first packets")
 }
 
-/// What the first packets are sealed with.
+/// The suite that protects Initial packets.
 fn first_suite() -> Result<Suite, Error> {
     cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite()).ok_or_else(no_suite)
 }
@@ -121,7 +120,7 @@ impl ResolvesServerCert for Nobody {
 
 /// RFC 9000 alone; quinn asks [`QuicServerConfig`] first, which knows drafts, too, but endpoints offer none of them.
 const VERSION: Version = Version::V1;
-/// By the number that packets have.
+/// Version number on the wire.
 pub const VERSION_NUMBER: u32 = 1;
 
 impl crypto::ServerConfig for QuicServer {
@@ -146,14 +145,16 @@ struct Session {
     server: Arc<QuicServer>,
     /// Secrets of the next key update.
     next: Option<Secrets>,
-    /// That something is known of the client was said.
+    /// quinn was told that something is known of the client.
     is_told: bool,
 }
 
 enum State {
     /// The hello isn't whole; our transport parameters wait for it.
-    Hello { came: Vec<u8>, ours: Vec<u8> },
-    /// rustls has it.
+    Hello {
+        came: Vec<u8>,
+        ours: Vec<u8>,
+    },
     Begun(Box<Begun>),
 }
 
@@ -169,7 +170,6 @@ fn refuse(alert: AlertDescription, reason: impl Into<String>) -> TransportError 
     TransportError { code: TransportErrorCode::crypto(alert.into()), frame: None, reason: reason.into() }
 }
 
-/// A whole hello, if it is one.
 fn whole_hello(came: &[u8]) -> Result<Option<&[u8]>, TransportError> {
     let Some((&[kind, a, b, c], body)) = came.split_first_chunk::<MESSAGE_HEADER>() else { return Ok(None) };
     if kind != CLIENT_HELLO {
@@ -229,7 +229,7 @@ impl Begun {
         })
     }
 
-    /// What was agreed on, once that is known.
+    /// The negotiated parameters, once they are known.
     fn info(&self, with_ja3: bool) -> Option<Info> {
         let info = handshake::info_of(&self.connection, self.sni.clone(), Some(self.own_leaf.clone())).ok()?;
         let fingerprint = Some(Box::new(Fingerprint::new(&self.hello, with_ja3)));
@@ -243,12 +243,10 @@ impl crypto::Session for Session {
         initial_keys(self.server.suite, dst_cid, side)
     }
 
-    /// An [`Info`].
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         self.begun()?.info((self.server.wants_ja3)()).map(|info| Box::new(info) as Box<dyn Any>)
     }
 
-    /// It is in the [`Info`].
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
         None
     }
@@ -334,7 +332,7 @@ fn keys(keys: rustls::quic::Keys) -> Keys {
     }
 }
 
-/// Why a handshake failed that ended with this alert: ours, or the client's.
+/// The reason for a handshake that ended with this alert: ours, or the client's.
 pub fn failure(alert: u8, is_ours: bool, reason: &str) -> Error {
     if !is_ours {
         return crate::error::from_alert(alert);
@@ -368,7 +366,7 @@ pub struct QuicKeys {
 }
 
 impl QuicKeys {
-    /// Of one secret.
+    /// Derives all keys from one secret.
     pub fn new(secret: &[u8; 32]) -> Self {
         let derive = |label: &[u8]| {
             let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);

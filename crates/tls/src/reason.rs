@@ -5,7 +5,7 @@ use std::fmt;
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])* $variant:ident = $number:literal $name:literal;)*) => {
-        /// Why a connection failed, as OpenSSL would say it.
+        /// Reasons why connections fail, in OpenSSL's words.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Reason {
             $($(#[doc = $doc])* $variant,)*
@@ -46,7 +46,7 @@ reasons! {
     NoPeerCertificate = 199 "peer did not return a certificate";
     /// There is no certificate for the name.
     ServerName = 226 "clienthello tlsext";
-    /// It isn't the time for such a message.
+    /// A message that isn't allowed at this point.
     UnexpectedMessage = 244 "unexpected message";
     /// No version in common.
     Version = 258 "unsupported protocol";

@@ -3,10 +3,8 @@
 
 use crate::{Error, ErrorKind};
 
-/// Bytes of a record's header.
 pub const HEADER: usize = 5;
 
-/// Most plaintext of one record.
 pub const MAX_PLAINTEXT: usize = 1 << 14;
 
 /// Most that a record may carry beside its plaintext: what RFC 5246 6.2.3 allows, RFC 8446 5.2 is stricter.
@@ -15,7 +13,6 @@ const MAX_EXPANSION: usize = 2048;
 /// The longest record, with its header.
 pub const MAX_RECORD: usize = HEADER + MAX_PLAINTEXT + MAX_EXPANSION;
 
-/// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     ChangeCipherSpec = 20,

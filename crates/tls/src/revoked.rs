@@ -49,10 +49,11 @@ impl Revoked {
         Ok(Revoked(Arc::new(Lists { lists, digest })))
     }
 
-    /// What of a file is to be kept where others may read it: its lists, as [`Revoked::from_file`] takes them, and nothing else.
+    /// The lists of a file without anything else, as [`Revoked::from_file`] takes them: for a copy that others may
+    /// read.
     ///
     /// # Errors
-    /// As there, or a private key is in it.
+    /// Those of [`Revoked::from_file`], or a private key is in the file.
     pub fn public_of(file: &[u8]) -> Result<Vec<u8>, String> {
         pem::without_key(file).map_err(|error| error.to_string())?;
         Ok(pem::written("X509 CRL", Revoked::from_file(file)?.lists()))
@@ -63,13 +64,12 @@ impl Revoked {
         self.0.lists.iter().map(|list| list.as_ref().to_vec()).collect()
     }
 
-    /// For rustls.
+    /// The lists in the type that rustls takes.
     pub(crate) fn lists(&self) -> Vec<CertificateRevocationListDer<'static>> {
         self.0.lists.clone()
     }
 }
 
-/// Reads the lists as a handshake will.
 fn readable(lists: &[CertificateRevocationListDer<'static>]) -> Result<(), String> {
     // rustls reads lists for somebody only: an authority that can't be anybody's.
     let nobody = TrustAnchor {

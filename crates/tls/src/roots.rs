@@ -36,7 +36,6 @@ impl Roots {
         system.get_or_insert_with(read_system).clone()
     }
 
-    /// Nobody.
     pub fn none() -> Roots {
         Roots::new(Vec::new())
     }
@@ -64,10 +63,11 @@ impl Roots {
         Roots::new(sets.iter().flat_map(|set| set.0.certificates.iter().cloned()).collect())
     }
 
-    /// What of a file is to be kept where others may read it: its certificates, as [`Roots::from_pem`] takes them, and nothing else.
+    /// The certificates of a file without anything else, as [`Roots::from_pem`] takes them: for a copy that others may
+    /// read.
     ///
     /// # Errors
-    /// As there, or a private key is in it.
+    /// Those of [`Roots::from_pem`], or a private key is in the file.
     pub fn public_of(file: &[u8]) -> Result<Vec<u8>, PemError> {
         pem::without_key(file)?;
         Ok(pem::written("CERTIFICATE", pem::authorities(file)?))
@@ -88,22 +88,19 @@ impl Roots {
         Roots(Arc::new(Set { anchors: Arc::new(anchors), certificates, digest }))
     }
 
-    /// How many authorities there are.
     pub fn len(&self) -> usize {
         self.0.anchors.len()
     }
 
-    /// Whether nobody is trusted.
     pub fn is_empty(&self) -> bool {
         self.0.certificates.is_empty()
     }
 
-    /// For rustls.
+    /// The set in the type that rustls takes.
     pub fn anchors(&self) -> &Arc<RootCertStore> {
         &self.0.anchors
     }
 
-    /// Whether that very certificate is among them.
     pub(crate) fn has(&self, certificate: &CertificateDer<'_>) -> bool {
         self.0.certificates.binary_search_by(|known| known.as_ref().cmp(certificate.as_ref())).is_ok()
     }

@@ -22,7 +22,6 @@ pub(crate) const MAX_RECORDS: u64 = 1 << 23;
 /// Most records under the only key that AES-GCM has in TLS 1.2. ChaCha20-Poly1305 needs no limit.
 pub(crate) const MAX_RECORDS_OLD: u64 = 1 << 24;
 
-/// A key, and how many records went through it.
 pub(crate) struct Key {
     aead: LessSafeKey,
     iv: [u8; 12],
@@ -30,7 +29,6 @@ pub(crate) struct Key {
     form: Form,
 }
 
-/// How a record is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// The type is sealed with the plaintext, behind it.
@@ -42,7 +40,6 @@ enum Form {
 }
 
 impl Form {
-    /// Bytes between header and ciphertext.
     fn nonce_bytes(self) -> usize {
         match self {
             Form::Tls12Gcm => 8,
@@ -50,7 +47,6 @@ impl Form {
         }
     }
 
-    /// Bytes of the type behind the plaintext.
     fn type_bytes(self) -> usize {
         match self {
             Form::Tls13 => 1,
@@ -79,7 +75,7 @@ impl Key {
         Ok(Key { aead: LessSafeKey::new(key), iv, sequence, form })
     }
 
-    /// Whether the next record has to be the last one under this key.
+    /// True if the next record has to be the last one under this key.
     pub(crate) fn is_used_up(&self) -> bool {
         let most = match self.form {
             Form::Tls13 => MAX_RECORDS,
@@ -170,7 +166,7 @@ impl Key {
         nonce
     }
 
-    /// What is authenticated beside the ciphertext, and how many bytes of it.
+    /// The additional data that is authenticated, and its length.
     fn aad(&self, header: [u8; HEADER], plain: usize) -> ([u8; 13], usize) {
         let mut aad = [0; 13];
         if self.form == Form::Tls13 {
@@ -197,7 +193,8 @@ fn header(content: Content, length: usize) -> [u8; HEADER] {
     [content as u8, 3, 3, high, low]
 }
 
-/// What is behind the plaintext: the type, then any number of zeros (RFC 8446 5.2).
+/// Content type and length of a record of TLS 1.3: behind the plaintext come the type and any number of zeros (RFC 8446
+/// 5.2).
 fn inner(opened: &[u8]) -> Result<(Content, usize), Error> {
     if opened.len() > MAX_PLAINTEXT + 1 {
         return Err(Error::new(ErrorKind::Limit, "a record has more plaintext than TLS allows"));

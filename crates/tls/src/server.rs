@@ -25,36 +25,35 @@ pub trait Certificates: Send + Sync + fmt::Debug {
     /// See [`NoCertificate`].
     fn find(&self, frontend: &str, sni: Option<&str>) -> Result<Arc<Server>, NoCertificate>;
 
-    /// Whether a client that was asked `held` when it came to `frontend` may ask for `host` there. Asked where certificates differ in
-    /// that ([`Server::clients`]).
+    /// True if a client that was asked `held` when it came to `frontend` may ask for `host` there. Called where
+    /// certificates differ in that ([`Server::clients`]).
     fn admits(&self, _frontend: &str, _host: Option<&str>, _held: ClientPolicy) -> bool {
         true
     }
 
-    /// Whether a client that was asked `held` (`None`: it came without TLS, or was asked for nothing) may ask for `host` at any listener.
+    /// True if a client that was asked `held` (`None`: it came without TLS, or was asked for nothing) may ask for
+    /// `host` at any listener.
     fn admits_anywhere(&self, _host: Option<&str>, _held: Option<ClientPolicy>) -> bool {
         true
     }
 
-    /// Whether any certificate asks clients for theirs.
+    /// True if any certificate asks clients for theirs.
     fn asks_clients(&self) -> bool {
         false
     }
 }
 
-/// What is asked of a certificate's clients, and by which lists it is judged.
+/// Policy for clients' certificates: whether one is needed, and by which lists it is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientPolicy {
-    /// Whether they have to have a certificate.
     pub verify: ClientVerify,
-    /// The number of the list of authorities.
     pub authorities: Option<u32>,
     /// The number of the list of what these have revoked.
     pub revoked: Option<u32>,
 }
 
 impl ClientPolicy {
-    /// Of settings: without a certificate the lists don't matter.
+    /// The policy in these settings. Without a certificate the lists don't matter.
     pub fn of(said: &Overrides) -> ClientPolicy {
         match said.client_verify.unwrap_or(ClientVerify::None) {
             verify @ ClientVerify::None => ClientPolicy { verify, authorities: None, revoked: None },
@@ -62,18 +61,18 @@ impl ClientPolicy {
         }
     }
 
-    /// Whether clients need no certificate at all.
+    /// True if clients need no certificate at all.
     pub fn asks_nothing(self) -> bool {
         self.verify == ClientVerify::None
     }
 
-    /// Whether who was asked `held` has been asked this, too.
+    /// True if a client that was asked `held` has been asked this, too.
     pub fn is_met_by(self, held: ClientPolicy) -> bool {
         self.asks_nothing() || self == held
     }
 }
 
-/// Why there is no certificate for a client.
+/// Reasons to have no certificate for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoCertificate {
     /// The listener has none at all.
@@ -94,7 +93,6 @@ impl fmt::Display for NoCertificate {
     }
 }
 
-/// There are none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NothingLoaded;
 
@@ -107,18 +105,16 @@ impl Certificates for NothingLoaded {
 /// The settings that a certificate is used under.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Cipher suites and groups.
     pub provider: Arc<CryptoProvider>,
-    /// Versions.
     pub versions: Vec<&'static SupportedProtocolVersion>,
-    /// Whether the order of suites is ours and not the client's.
+    /// Prefers our order of suites to the client's.
     pub prefer_server_order: bool,
     /// Application protocols, the preferred one first. A client that offers none of them goes on without.
     pub alpn: Vec<Vec<u8>>,
-    /// Whether a client has to have a certificate, and whose.
+    /// Verifier of clients' certificates, which also knows if one is needed.
     pub client_verifier: Arc<dyn ClientCertVerifier>,
-    /// What makes sessions resumable. It has to tell apart sessions under other settings: a client that wasn't verified must not
-    /// become one that was.
+    /// Tickets for resumption. Sessions under other settings need another ticketer: a client that wasn't verified must
+    /// not become one that was.
     pub ticketer: Option<Arc<Ticketer>>,
 }
 
@@ -206,17 +202,16 @@ impl Server {
         Server { clients, ..self }
     }
 
-    /// What it asks of clients, where other certificates of the listener ask something else.
+    /// The policy for clients, if other certificates of the listener have another one.
     pub fn clients(&self) -> Option<ClientPolicy> {
         self.clients
     }
 
-    /// Its own certificate, in DER.
     pub fn leaf(&self) -> &Arc<[u8]> {
         &self.leaf
     }
 
-    /// Whether clients are asked who they are.
+    /// True if clients are asked for a certificate.
     pub(crate) fn asks_clients(&self) -> bool {
         self.asks_clients
     }
@@ -251,7 +246,7 @@ impl Server {
         Some(config)
     }
 
-    /// For a client that offers these application protocols.
+    /// The settings for a client that offers these application protocols.
     pub(crate) fn config<'a>(&self, alpn: impl IntoIterator<Item = &'a [u8]>) -> &Arc<ServerConfig> {
         let ours = &self.config.alpn_protocols;
         let mut offers = alpn.into_iter().peekable();
@@ -263,8 +258,8 @@ impl Server {
         }
     }
 
-    /// For a client that offers HTTP/2 and isn't to get it. Only for as long as somebody refuses it: a session taken up again has
-    /// two tickets then, too.
+    /// The settings for a client that offers HTTP/2 and isn't to get it. They are kept for as long as somebody refuses
+    /// it: a resumed session has two tickets then, too.
     fn config_without_http2(&self, hello: &ClientHello<'_>) -> &Arc<ServerConfig> {
         let config = self.without_http2.get_or_init(|| {
             let mut config = ServerConfig::clone(&self.config);
@@ -275,7 +270,7 @@ impl Server {
         self.without_alpn.as_ref().filter(|_| !hello.alpn().any(is_spoken)).unwrap_or(config)
     }
 
-    /// For a client that says this; whether it may have HTTP/2.
+    /// The settings for the client that sent `hello`; `offers_http2` tells if it may have HTTP/2.
     pub(crate) fn config_for(&self, hello: &ClientHello<'_>, offers_http2: bool) -> &Arc<ServerConfig> {
         if !offers_http2 && hello.alpn().any(|theirs| theirs == HTTP2) {
             return self.config_without_http2(hello);

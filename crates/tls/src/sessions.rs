@@ -22,7 +22,6 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// For so many servers.
     pub fn new(most: usize) -> Sessions {
         Sessions { cache: ClientSessionMemoryCache::new(most), ends: Mutex::default(), most }
     }
@@ -41,7 +40,7 @@ impl Sessions {
         ends.insert(name.to_owned(), end);
     }
 
-    /// Whether sessions with a server still hold.
+    /// True if the sessions with a server are still valid.
     fn holds(&self, name: &ServerName<'_>) -> bool {
         let now = UnixTime::now().as_secs() as i64;
         self.ends().get(name).is_some_and(|end| now < *end)
@@ -131,7 +130,7 @@ mod tests {
     use crate::testing::{NAME, World, connect};
     use crate::{Client, Handshake, Server, record};
 
-    /// Whether a connection takes up a session; its tickets are kept.
+    /// True if a connection resumes a session; its tickets are kept.
     fn resumes(server: &Arc<Server>, client: &Arc<Client>) -> bool {
         let (mut one, mut other) = (Handshake::server(server, Some(NAME), []), Handshake::client(client, NAME));
         let mut tickets = Vec::new();

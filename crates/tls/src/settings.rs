@@ -13,9 +13,7 @@ pub use ciphers::{CipherError, ciphers, ciphersuites};
 /// Versions that a connection may have: TLS 1.2, TLS 1.3 or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Versions {
-    /// TLS 1.2
     pub tls12: bool,
-    /// TLS 1.3
     pub tls13: bool,
 }
 
@@ -28,8 +26,8 @@ pub fn protocol(word: &str) -> Option<usize> {
 }
 
 impl Versions {
-    /// What may be spoken when these words of `tls-protos` are given: all from the oldest to the newest, as Varnish has it, of
-    /// those that there are here. None when there is none of them.
+    /// The versions that these words of `tls-protos` allow: all from the oldest to the newest, as in Varnish, as far as
+    /// we have them. `None` if we have none of them.
     pub fn between(protocols: &[usize]) -> Option<Versions> {
         let (oldest, newest) = (protocols.iter().min()?, protocols.iter().max()?);
         let within = |at: usize| (*oldest..=*newest).contains(&at);
@@ -43,10 +41,9 @@ impl Versions {
     }
 }
 
-/// What is asked of clients.
+/// Client certificates: none, optional or required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClientVerify {
-    /// No certificate.
     None,
     /// A certificate, which is checked when it comes.
     Optional,
@@ -55,12 +52,11 @@ pub enum ClientVerify {
 }
 
 impl ClientVerify {
-    /// Of its word.
+    /// The variant that a word of `client-verify` names.
     pub fn named(word: &str) -> Option<ClientVerify> {
         [Self::None, Self::Optional, Self::Required].into_iter().find(|v| v.as_str() == word)
     }
 
-    /// Its word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -123,7 +119,7 @@ pub fn groups(list: &str) -> Result<Option<Vec<u8>>, String> {
 /// Application protocols that can be offered.
 const ALPN: [&str; 2] = ["http/1.1", "h2"];
 
-/// What is offered where nothing is said, the better first.
+/// Default for `alpn-protos`, the preferred one first.
 const OFFERED: [&str; 2] = ["h2", "http/1.1"];
 
 /// Reads `alpn-protos`: what of it can be offered, and what can't be.
@@ -139,22 +135,17 @@ pub fn alpn(list: &str) -> (Vec<u8>, Vec<String>) {
     (offered, others)
 }
 
-/// What one place says; what it leaves out is said elsewhere, or is the default.
+/// Settings of one scope. `None` leaves a setting to the enclosing scope or the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Overrides {
-    /// `tls-protos`
     pub versions: Option<Versions>,
     /// `ciphers`: suites of TLS 1.2, by preference, as numbers of [`ciphers::SUITES`].
     pub ciphers: Option<Vec<u8>>,
     /// `ciphersuites`: those of TLS 1.3.
     pub ciphersuites: Option<Vec<u8>>,
-    /// `ecdh-curve`
     pub groups: Option<Vec<u8>>,
-    /// `prefer-server-ciphers`
     pub prefers_own_order: Option<bool>,
-    /// `alpn-protos`
     pub alpn: Option<Vec<u8>>,
-    /// `client-verify`
     pub client_verify: Option<ClientVerify>,
     /// `client-verify-ca`: the number of a list of CAs.
     pub client_ca: Option<u32>,
@@ -178,7 +169,6 @@ impl Overrides {
         }
     }
 
-    /// As text: empty when nothing is said.
     pub fn encode(&self) -> String {
         let list = |numbers: &Vec<u8>| numbers.iter().map(u8::to_string).collect::<Vec<_>>().join(",");
         let words = [
@@ -195,7 +185,6 @@ impl Overrides {
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// Reads what [`Overrides::encode`] wrote.
     pub fn decode(text: &str) -> Option<Overrides> {
         let mut out = Overrides::default();
         for word in text.split(' ').filter(|word| !word.is_empty()) {
@@ -224,17 +213,15 @@ impl Overrides {
         Some(out)
     }
 
-    /// The versions that may be spoken.
     pub fn versions(&self) -> Vec<&'static SupportedProtocolVersion> {
         self.versions.unwrap_or(Versions { tls12: true, tls13: true }).list()
     }
 
-    /// Whether a key of one kind can be used under them, and one of another kind can't.
+    /// True if a key of one kind can be used under them and one of another kind can't.
     pub(crate) fn depends_on_key(&self) -> bool {
         self.ciphers.is_some() && self.versions.is_some_and(|versions| !versions.tls13)
     }
 
-    /// Suites and groups.
     pub fn provider(&self) -> CryptoProvider {
         let mut provider = ring::default_provider();
         let defaults = std::mem::take(&mut provider.cipher_suites);
@@ -252,7 +239,6 @@ impl Overrides {
         provider
     }
 
-    /// Application protocols that are offered.
     pub fn alpn(&self) -> Vec<Vec<u8>> {
         match &self.alpn {
             Some(numbers) => {
@@ -263,7 +249,7 @@ impl Overrides {
     }
 }
 
-/// Whether clients' certificates can be checked with these CAs.
+/// Checks that clients' certificates can be verified with these CAs.
 ///
 /// # Errors
 /// None of them is of use; in words.

@@ -45,7 +45,6 @@ impl fmt::Debug for Asked {
 }
 
 impl Asked {
-    /// This one from now on.
     pub fn replace(&self, signer: Box<dyn Ask>) {
         self.0.store(Some(Arc::new(signer)));
     }
@@ -60,7 +59,7 @@ pub(crate) struct RemoteKey {
     asked: Asked,
 }
 
-/// As rustls prefers them.
+/// Schemes in rustls' order of preference.
 const RSA: [SignatureScheme; 6] = [
     SignatureScheme::RSA_PSS_SHA512,
     SignatureScheme::RSA_PSS_SHA384,
@@ -134,7 +133,8 @@ fn id_of(leaf: &[u8]) -> [u8; ID_BYTES] {
     digest(&SHA256, leaf).as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// What the signer has: the keys of the present bundle, and of the one before, whose connections may still be shaking hands.
+/// Keys in the signer: those of the present bundle, and of the one before, whose connections may still be shaking
+/// hands.
 #[derive(Default)]
 pub struct Keys {
     held: Vec<Held>,

@@ -17,15 +17,15 @@ use crate::settings::roots;
 
 const HTTP1: &[u8] = b"http/1.1";
 
-/// See the module.
 #[derive(Clone, Debug)]
 pub struct Single(Arc<Server>);
 
 impl Single {
-    /// Of files' contents in PEM: chain and key, the key's own file where it has one, and the authorities whose clients are known.
+    /// Reads files' contents in PEM: chain and key, the key's own file where it has one, and the authorities whose
+    /// clients are known.
     ///
     /// # Errors
-    /// What is wrong with which of them, in words.
+    /// The file and its fault, in words.
     pub fn of(chain: &[u8], key: Option<&[u8]>, authorities: Option<&[u8]>) -> Result<Single, String> {
         let told = |error: pem::PemError| error.to_string();
         let contents = pem::read(chain).map_err(told)?;
@@ -59,7 +59,7 @@ impl Single {
         Ok(Single(Arc::new(server)))
     }
 
-    /// With a client that has just connected. What it showed is [`crate::Info::peer_leaf`], and was judged.
+    /// A handshake with a client that has just connected. Its verified certificate is [`crate::Info::peer_leaf`].
     ///
     /// # Errors
     /// See [`Handshake::server`].
@@ -95,7 +95,8 @@ mod tests {
         }
     }
 
-    /// Whether a client with this certificate is let in, and known.
+    /// Handshakes with a client that has this certificate: `None` if it is refused, else true if its certificate is
+    /// known.
     fn met(server: &Single, roots: &str, own: Option<String>) -> Option<bool> {
         let certificate = own.map(|pem| OwnCertificate::from_pem(pem.as_bytes()).unwrap());
         let origin = Origin { roots: Roots::from_pem(roots.as_bytes()).unwrap(), certificate, ..Origin::of("a.test") };

@@ -40,7 +40,7 @@ fn read_all(to: &mut Traffic, mut records: Vec<u8>) -> Result<Vec<u8>, Error> {
     Ok(text)
 }
 
-/// What opening a record comes to, and what is answered.
+/// The result of opening a record, and the bytes sent in reply.
 fn opened(to: &mut Traffic, mut record: Vec<u8>) -> (Result<bool, ErrorKind>, Vec<u8>) {
     let mut replies = Vec::new();
     let opened =

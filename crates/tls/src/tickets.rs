@@ -15,7 +15,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use rustls::server::ProducesTickets;
 use zeroize::{Zeroize, Zeroizing};
 
-/// How long a session may be resumed. Keys live at least as long after the last ticket that they sealed.
+/// Seconds for which a session may be resumed. Keys live at least as long after the last ticket that they sealed.
 pub const LIFETIME_SECONDS: u32 = 12 * 3600;
 /// Keys that are looked at for a ticket.
 pub const MOST_KEYS: usize = 8;
@@ -52,7 +52,8 @@ impl TicketKey {
         Some(TicketKey { name, secret })
     }
 
-    /// Of a line of a file: 48 or 80 random bytes, as `openssl rand -base64 80 -A` prints them and HAProxy takes them.
+    /// Parses a line of a file: 48 or 80 random bytes, as `openssl rand -base64 80 -A` prints them and HAProxy takes
+    /// them.
     fn from_line(line: &str) -> Option<TicketKey> {
         let bytes = Zeroizing::new(base64(line)?);
         if !matches!(bytes.len(), 48 | 80) {
@@ -107,7 +108,6 @@ fn base64(text: &str) -> Option<Vec<u8>> {
     (bits == 0 && digits.len() % 4 != 1 && text.len() - digits.len() <= 2).then_some(out)
 }
 
-/// The keys as bytes, for another process.
 pub fn encode(keys: &[TicketKey]) -> Zeroizing<Vec<u8>> {
     let mut out = Zeroizing::new(Vec::with_capacity(MAGIC.len() + keys.len() * (NAME_BYTES + SECRET_BYTES)));
     out.extend_from_slice(MAGIC);
@@ -118,7 +118,6 @@ pub fn encode(keys: &[TicketKey]) -> Zeroizing<Vec<u8>> {
     out
 }
 
-/// Reads what [`encode`] wrote.
 pub fn decode(bytes: &[u8]) -> Option<Vec<TicketKey>> {
     let (keys, rest) = bytes.strip_prefix(MAGIC)?.as_chunks::<{ NAME_BYTES + SECRET_BYTES }>();
     let key = |bytes: &[u8; NAME_BYTES + SECRET_BYTES]| {
@@ -128,7 +127,6 @@ pub fn decode(bytes: &[u8]) -> Option<Vec<TicketKey>> {
     (rest.is_empty() && keys.len() <= MOST_KEYS).then(|| keys.iter().map(key).collect())
 }
 
-/// A key that can be used.
 struct Ready {
     name: [u8; NAME_BYTES],
     secret: Prk,
@@ -178,7 +176,7 @@ pub struct Ticketer {
     tickets: Tickets,
     binding: [u8; 32],
     random: SystemRandom,
-    /// Whether clients hear that there are tickets to be had.
+    /// Announces new tickets to clients.
     makes_new: bool,
 }
 
@@ -188,13 +186,13 @@ impl Ticketer {
         Ticketer { makes_new: false, ..self.clone() }
     }
 
-    /// What its tickets are bound to.
+    /// Digest input that ties tickets to one place.
     pub(crate) fn binding(&self) -> &[u8] {
         &self.binding
     }
 
-    /// Whether the ticket looks like one of the key that new ones are made with, so that its holder needs no other (as with OpenSSL). Anybody
-    /// can write that key's name: who does, and is wrong, gets no ticket.
+    /// True if the ticket looks like one of the key that new ones are made with, so that its holder needs no other (as
+    /// with OpenSSL). Anybody can write that key's name: a client that does, and is wrong, gets no ticket.
     pub(crate) fn is_fresh(&self, ticket: &[u8]) -> bool {
         self.tickets.0.load().first().is_some_and(|ready| ticket.starts_with(&ready.name))
     }

@@ -21,15 +21,14 @@ const MAX_MESSAGE: usize = 16 * 1024;
 /// Bytes of a handshake message's type and length.
 const MESSAGE_HEADER: usize = 4;
 
-/// Of a key update that asks for none (RFC 8446 4.6.3).
+/// Value of a key update that requests none from the peer (RFC 8446 4.6.3).
 const NOT_REQUESTED: u8 = 0;
-/// ... or does (update_requested).
+/// Value of a key update that requests one (update_requested).
 const REQUESTED: u8 = 1;
 
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
 
-/// A connection after its handshake.
 #[derive(Debug)]
 pub struct Traffic {
     tx: Tx,
@@ -46,7 +45,7 @@ pub struct Traffic {
     we_closed: bool,
 }
 
-/// Who seals what is sent.
+/// The side that seals: this process or the kernel.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -76,7 +75,7 @@ impl Tx {
     }
 }
 
-/// Where the next keys come from, and whose side this is.
+/// Secrets that the next keys are derived from, by role.
 pub(crate) enum Secrets {
     Server(Box<KernelConnection<ServerConnectionData>>),
     Client(Box<KernelConnection<ClientConnectionData>>),
@@ -85,7 +84,7 @@ pub(crate) enum Secrets {
     OldClient,
 }
 
-/// How often a peer may still do what costs us and brings nothing.
+/// Remaining allowance for messages that cost us CPU and carry nothing.
 #[derive(Debug)]
 struct Limits {
     empties: u8,
@@ -106,7 +105,7 @@ impl Limits {
     const TICKETS: u8 = 16;
     const PIECES: u8 = 64;
 
-    /// So much data allows for another key update.
+    /// Bytes of data that earn the peer another key update.
     const BYTES_A_KEY: usize = 4096;
 
     const fn new() -> Self {
@@ -132,7 +131,6 @@ impl Limits {
     }
 }
 
-/// What a record was.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opened<'a> {
     /// Plaintext, at least a byte of it.
@@ -184,8 +182,8 @@ impl Traffic {
         }
     }
 
-    /// Whether a kernel seals: it is given data as it is, and what is appended to `out` and `replies` are records for it
-    /// ([`crate::kernel::record`]).
+    /// True if the kernel seals. Data goes to it as plaintext, and what is appended to `out` and `replies` are records
+    /// for it ([`crate::kernel::record`]).
     pub fn is_sealed_by_kernel(&self) -> bool {
         matches!(self.tx, Tx::Kernel(_))
     }
@@ -201,7 +199,6 @@ impl Traffic {
         if self.tx.is_used_up() { self.next_tx_key(out) } else { Ok(()) }
     }
 
-    /// So many bytes of data were given to the kernel in one call.
     pub fn note_given(&mut self, bytes: usize) {
         if let Tx::Kernel(kernel) = &mut self.tx {
             kernel.note_given(bytes);
@@ -246,12 +243,10 @@ impl Traffic {
         self.is_answering = false;
     }
 
-    /// Whether the peer has said that nothing more comes.
     pub fn peer_closed(&self) -> bool {
         self.peer_closed
     }
 
-    /// Whether we have said so.
     pub fn we_closed(&self) -> bool {
         self.we_closed
     }
@@ -474,7 +469,7 @@ impl Traffic {
         self.request_new_keys(out).unwrap();
     }
 
-    /// As if so many records had gone each way.
+    /// Acts as if `records` had gone each way.
     pub(crate) fn age(&mut self, records: u64) {
         match &mut self.tx {
             Tx::Own(key) => key.age(records),

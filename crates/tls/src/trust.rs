@@ -14,17 +14,14 @@ const SESSIONS: usize = 1000;
 /// A version of HTTP, as programs that ask servers speak one alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spoken {
-    /// HTTP/1.1
     #[default]
     Http1,
-    /// HTTP/2
     Http2,
-    /// HTTP/3
     Http3,
 }
 
 impl Spoken {
-    /// Its name in ALPN.
+    /// The protocol's name in ALPN.
     pub const fn alpn(self) -> &'static str {
         match self {
             Spoken::Http1 => "http/1.1",
@@ -33,7 +30,7 @@ impl Spoken {
         }
     }
 
-    /// From that.
+    /// The protocol that an ALPN name stands for.
     pub fn parse(alpn: &str) -> Option<Spoken> {
         [Spoken::Http1, Spoken::Http2, Spoken::Http3].into_iter().find(|spoken| spoken.alpn() == alpn)
     }
@@ -48,15 +45,15 @@ pub struct Trust {
     pub authorities: Option<String>,
     /// Each handshake is a whole one.
     pub is_fresh: bool,
-    /// What is offered.
+    /// The one protocol offered in ALPN.
     pub spoken: Spoken,
 }
 
 impl Trust {
-    /// What speaks TLS.
+    /// The client for these settings.
     ///
     /// # Errors
-    /// What is wrong with the authorities.
+    /// A fault of the authorities, in words.
     pub fn client(&self) -> Result<Arc<Client>, String> {
         let mut origin = Origin::of("");
         if self.is_blind {

@@ -18,19 +18,18 @@ use x509_parser::prelude::FromDer;
 use crate::revoked::Revoked;
 use crate::roots::Roots;
 
-/// What is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verify {
     /// Nothing: anybody may be the other end.
     Nothing,
     /// The certificate comes from somebody trusted and holds now. It may be another server's.
     Chain,
-    /// That, and it is for the name that was asked for.
+    /// The chain, and the name that was asked for.
     ChainAndName,
 }
 
 impl Verify {
-    /// As VCL says it. Without the chain the name says nothing.
+    /// The check that VCL's two settings mean. Without the chain the name says nothing.
     pub fn of(peer: bool, host: bool) -> Verify {
         match (peer, host) {
             (false, _) => Verify::Nothing,
@@ -40,7 +39,7 @@ impl Verify {
     }
 }
 
-/// What is computed with, once for all origins.
+/// The crypto provider, once for all origins.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> =
         LazyLock::new(|| Arc::new(rustls::crypto::ring::default_provider()));
@@ -146,8 +145,9 @@ impl Judge {
         }
     }
 
-    /// Where nothing is checked, a certificate that can't be read (of version 1, say) or has too short a key proves no less than
-    /// any other: whoever stood between could show a good one of his own.
+    /// Checks a signature. If nothing else is checked, a certificate that can't be read (of version 1, say) or has too
+    /// short a key is accepted: it proves no less than any other, as a machine in the middle could show a good one of
+    /// its own.
     fn signature(&self, judged: Result<HandshakeSignatureValid, Error>) -> Result<HandshakeSignatureValid, Error> {
         match judged {
             Err(Error::InvalidCertificate(_)) if self.verify == Verify::Nothing => {
@@ -190,7 +190,7 @@ fn other(words: &'static str) -> Error {
     CertificateError::Other(OtherError(Arc::new(Words(words)))).into()
 }
 
-/// Of one that is trusted by itself: no chain is looked at, its time is.
+/// Checks the validity period of a certificate that is trusted by itself; no chain is looked at.
 fn holds_now(leaf: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
     let (_, parsed) = X509Certificate::from_der(leaf).map_err(|_| CertificateError::BadEncoding)?;
     let validity = parsed.validity();
@@ -204,7 +204,7 @@ fn holds_now(leaf: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the name is the common name of a certificate that has no alternative names, as those of old.
+/// True if the name is the common name of a certificate without alternative names, as old ones are.
 fn is_common_name(leaf: &CertificateDer<'_>, name: &ServerName<'_>) -> bool {
     let Ok((_, parsed)) = X509Certificate::from_der(leaf) else { return false };
     if !matches!(parsed.subject_alternative_name(), Ok(None)) {
@@ -217,7 +217,7 @@ fn is_common_name(leaf: &CertificateDer<'_>, name: &ServerName<'_>) -> bool {
     })
 }
 
-/// Whether a certificate's name, maybe with `*` as its whole first label, is a host's (RFC 6125, 6.4.3).
+/// True if a certificate's name, maybe with `*` as its whole first label, matches a host (RFC 6125, 6.4.3).
 fn is_name(pattern: &str, name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     match pattern.strip_prefix("*.") {
@@ -230,7 +230,7 @@ fn is_name(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Why a certificate was refused, in OpenSSL's words where it has some: those are what people look for.
+/// The reason for refusing a certificate, in OpenSSL's words where it has some: those are what people search for.
 pub fn reason(error: &CertificateError) -> String {
     let text = match error {
         CertificateError::Expired => "certificate has expired",

@@ -6,12 +6,11 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// So many are kept until somebody looks; more are left out, and may be asked for again.
+/// Most names kept until somebody takes them; further ones are dropped, and may be asked for again.
 const MOST: usize = 256;
 /// No name is longer (RFC 1035).
 const LONGEST: usize = 253;
 
-/// The names.
 #[derive(Debug, Default)]
 pub struct Wanted {
     is_on: AtomicBool,
@@ -49,14 +48,13 @@ impl Wanted {
     }
 }
 
-/// Whether a certificate has this name, itself or by a wildcard.
+/// True if a certificate has this name, itself or by a wildcard.
 fn names(leaf: &[u8], name: &str) -> bool {
     let names = crate::facts::read(leaf).map(|facts| facts.names).unwrap_or_default();
     let end = name.split_once('.').map_or("", |(_, end)| end);
     names.iter().any(|own| own == name || own.strip_prefix("*.").is_some_and(|own| own == end))
 }
 
-/// The worker's.
 pub fn of_this_process() -> &'static Wanted {
     static ALL: std::sync::LazyLock<Wanted> = std::sync::LazyLock::new(Wanted::default);
     &ALL

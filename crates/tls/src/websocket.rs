@@ -4,7 +4,7 @@
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// What a server adds to a key to show that it speaks the protocol.
+/// Suffix that a server hashes with a key to show that it speaks the protocol (RFC 6455, 1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const KEY_BYTES: usize = 16;
 
@@ -15,7 +15,7 @@ pub fn key() -> Option<String> {
     Some(base64(&bytes))
 }
 
-/// What a server answers to a key (Sec-WebSocket-Accept).
+/// The server's reply to a key (Sec-WebSocket-Accept).
 pub fn accept(key: &str) -> String {
     base64(digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{GUID}").as_bytes()).as_ref())
 }

@@ -3,7 +3,7 @@
 
 use zeroize::Zeroizing;
 
-/// What is left to be read.
+/// The bytes that are left to be read.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
@@ -42,8 +42,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What has been written. It holds keys: it is wiped when it goes, and its room is asked for once, since what a vector leaves
-/// behind when it grows isn't.
+/// Bytes written so far. They hold keys: they are wiped on drop, and the capacity is reserved once, since the buffer
+/// that a growing vector leaves behind isn't wiped.
 pub(crate) struct Writer(pub Zeroizing<Vec<u8>>);
 
 impl Writer {
@@ -68,7 +68,7 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// How many of something follow.
+    /// Writes the number of items that follow.
     pub fn count(&mut self, number: usize) {
         self.u32(u32::try_from(number).expect("nobody has so many"));
     }

@@ -26,10 +26,10 @@ use std::time::Duration;
 
 use base::text;
 
-/// What comes next.
+/// The next argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg<'a> {
-    /// `-h`, `-?`, `--help`.
+    /// One of `-h`, `-?`, `--help`.
     Help,
     /// An option's name, with its dashes. Its value, if it has one, is to be asked for.
     Option(&'a str),
@@ -43,14 +43,14 @@ pub struct Args<'a> {
     rest: slice::Iter<'a, String>,
     /// The option that values belong to.
     name: &'a str,
-    /// What stands behind its `=`, until it is taken.
+    /// The text behind its `=`, until it is taken.
     joined: Option<&'a str>,
-    /// After `--`.
+    /// True after the word `--`.
     has_only_words: bool,
 }
 
 impl<'a> Args<'a> {
-    /// From the first word on.
+    /// The arguments from the first word on.
     pub fn new(words: &'a [String]) -> Args<'a> {
         Args { rest: words.iter(), name: "", joined: None, has_only_words: false }
     }
@@ -103,7 +103,7 @@ impl<'a> Args<'a> {
         parse(value).ok_or_else(|| format!("{} {value}: {expected}", self.name))
     }
 
-    /// What is meant by the value, of these words.
+    /// The meaning of the value, of these words.
     ///
     /// # Errors
     /// There is none, or it is another word.
@@ -141,13 +141,13 @@ impl<'a> Args<'a> {
         time(self.name, value, range)
     }
 
-    /// What is said of an option that nobody knows.
+    /// The message for an option that nobody knows.
     pub fn unknown(&self) -> String {
         format!("no option {} (--help shows the usage)", self.name)
     }
 }
 
-/// As [`Args::time`], for an option whose value was taken before.
+/// Does what [`Args::time`] does, for an option whose value was taken before.
 ///
 /// # Errors
 /// It is none of these times.
@@ -165,7 +165,8 @@ pub fn time(name: &str, value: &str, range: RangeInclusive<Duration>) -> Result<
 mod tests {
     use super::*;
 
-    /// What a command with `-n N`, `-d TIME`, `--db FILE`, `--as text|json`, `--live[=NAME]` and `-q` makes of a line.
+    /// Checks how a command with `-n N`, `-d TIME`, `--db FILE`, `--as text|json`, `--live[=NAME]` and `-q` reads a
+    /// line.
     fn check(line: &str, expected: &str) {
         let words: Vec<String> = line.split('|').filter(|word| !word.is_empty()).map(str::to_owned).collect();
         let mut args = Args::new(&words);

@@ -9,25 +9,24 @@ use crate::print;
 /// A command: how it is called, and what its help says.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
-    /// As on the command line: `lacquer asn`.
+    /// The name on the command line: `lacquer asn`.
     pub name: &'static str,
-    /// How it is called, in a few lines: shown to who calls it otherwise.
+    /// The ways to call it, in a few lines: shown to who calls it otherwise.
     pub synopsis: &'static str,
     /// The rest of the help.
     pub details: &'static str,
 }
 
-/// What the words ask for.
+/// The action that the words ask for.
 #[derive(Debug)]
 pub enum Invocation<O> {
-    /// To do what it is there for.
+    /// Do what it is there for.
     Run(O),
-    /// To say what it is there for.
+    /// Say what it is there for.
     Help,
 }
 
 impl Tool {
-    /// The whole help.
     pub fn usage(&self) -> String {
         format!("{}{}", self.synopsis, self.details)
     }

@@ -4,14 +4,10 @@
 
 use crate::{Kind, Transaction};
 
-/// The value of an attribute.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
-    /// A text.
     Text(String),
-    /// A number.
     Number(u64),
-    /// True or false.
     Boolean(bool),
 }
 

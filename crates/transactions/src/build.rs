@@ -8,7 +8,7 @@ use crate::{Bytes, Call, Handling, Kind, Message, Peer, Stamp, Transaction, Unix
 
 /// Deeper ones hang at the last level: whoever walks a tree calls itself.
 const MAX_DEPTH: u32 = 64;
-/// What [`Transaction::no_hit`] is made of.
+/// The beginning of the note that [`Transaction::no_hit`] is made of.
 const NO_HIT: &str = "lacquer: no hit: ";
 
 /// The transactions of a group that nothing else in it has caused, each with those below it. Sessions and records alone are left out.
@@ -37,7 +37,7 @@ fn close(open: &mut [(u32, Transaction)], roots: &mut Vec<Transaction>, done: Tr
     }
 }
 
-/// What one transaction says. `None`: it is neither a request nor a fetch.
+/// The transaction that records tell. `None`: it is neither a request nor a fetch.
 fn transaction(txn: &Txn<'_>) -> Option<Transaction> {
     let kind = match txn.kind {
         TxnType::Req => Kind::Request,
@@ -167,7 +167,7 @@ fn first_word(text: &str) -> &str {
     text.split_ascii_whitespace().next().unwrap_or_default()
 }
 
-/// `Name: value`
+/// Adds a field, `Name: value`.
 fn add(message: &mut Message, text: &str) {
     if let Some((name, value)) = text.split_once(':') {
         message.fields.push((name.to_owned(), value.trim().to_owned()));
@@ -283,7 +283,7 @@ mod tests {
         assert!(request.has_failed() && fetch.reason == "fetch");
     }
 
-    /// What servers really wrote about the same requests becomes the same transactions.
+    /// Records that servers really wrote about the same requests become the same transactions.
     #[test]
     fn both_servers_records_are_the_requests_that_were_sent() {
         let shapes = |records: Vec<testkit::recorded::Record>| {

@@ -31,7 +31,7 @@ pub fn line(out: &mut String, t: &Transaction) {
     out.push_str("\"\n");
 }
 
-/// `[14/Nov/2023:22:13:20 +0000]`
+/// The time, like `[14/Nov/2023:22:13:20 +0000]`.
 fn time(t: &Transaction) -> String {
     let seconds = t.begin().map_or(0, |at| at.0 / 1_000_000_000);
     let (year, month, day) = civil((seconds / 86_400) as i64);

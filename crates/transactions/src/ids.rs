@@ -15,7 +15,7 @@ pub struct SpanId {
     pub parent: u64,
 }
 
-/// Of a client's request.
+/// The number of a client's request.
 pub fn of_request(request: &Transaction) -> SpanId {
     let contexts = || request.trace_parents.iter().filter_map(|value| TraceContext::parse(value.as_bytes()));
     let vxid = u64::from(request.vxid);
@@ -28,7 +28,7 @@ pub fn of_request(request: &Transaction) -> SpanId {
     SpanId { own: cause.child(vxid), parent: cause.span }
 }
 
-/// Of a transaction that another one has caused.
+/// The number of a transaction that another one has caused.
 pub fn of_child(child: &Transaction, parent: SpanId) -> SpanId {
     SpanId { own: parent.own.child(u64::from(child.vxid)), parent: parent.own.span }
 }

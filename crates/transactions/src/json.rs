@@ -16,23 +16,21 @@ use writer::Writer;
 /// The version of the names: it changes when one changes its meaning or goes away.
 pub const VERSION: u32 = 1;
 
-/// Whose names the fields have.
+/// The convention by which fields are named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Names {
-    /// Ours.
     #[default]
     Own,
     /// The Elastic Common Schema.
     Ecs,
-    /// OpenTelemetry's semantic conventions.
+    /// Names of OpenTelemetry's semantic conventions.
     Otel,
 }
 
 impl Names {
-    /// All of them.
     pub const ALL: &'static [Names] = &[Names::Own, Names::Ecs, Names::Otel];
 
-    /// As an option has it.
+    /// The word in an option.
     pub const fn name(self) -> &'static str {
         match self {
             Names::Own => "lacquer",
@@ -41,7 +39,6 @@ impl Names {
         }
     }
 
-    /// By name.
     pub fn from_name(name: &str) -> Option<Names> {
         Names::ALL.iter().copied().find(|names| names.name() == name)
     }

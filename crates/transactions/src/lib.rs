@@ -14,7 +14,6 @@ mod time;
 pub use build::trees;
 pub use logq::Handling;
 
-/// What a transaction is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
     /// A request, of a client or of a page that includes it.
@@ -25,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is written.
+    /// The word that is written.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Request => "request",
@@ -49,27 +48,24 @@ impl UnixNs {
     }
 }
 
-/// A record `Timestamp`.
+/// A record `Timestamp` of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stamp {
-    /// Which step has ended: `Start`, `Process`, or VCL's own.
+    /// The step that has ended: `Start`, `Process`, or VCL's own.
     pub label: String,
-    /// When.
     pub at: UnixNs,
 }
 
-/// A request or response.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Message {
-    /// Of a request.
+    /// The method of a request.
     pub method: String,
-    /// Of a request.
+    /// The URL of a request.
     pub url: String,
-    /// Of a response, 0 where there is none.
+    /// The status of a response, 0 where there is none.
     pub status: u16,
-    /// Of a response.
+    /// The reason of a response.
     pub reason: String,
-    /// `HTTP/1.1`
     pub protocol: String,
     /// Name and value, in order.
     pub fields: Vec<(String, String)>,
@@ -82,10 +78,10 @@ impl Message {
     }
 }
 
-/// Who is at the other end: the client of a request, the backend of a fetch.
+/// The peer at the other end: the client of a request, the backend of a fetch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Peer {
-    /// Its address, or a unix socket's path.
+    /// The address, or a unix socket's path.
     pub address: String,
     /// 0 where it has none.
     pub port: u16,
@@ -95,16 +91,11 @@ pub struct Peer {
     pub is_reused: bool,
 }
 
-/// Bytes, heads and bodies apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bytes {
-    /// Of the request's head.
     pub req_head: u64,
-    /// Of its body.
     pub req_body: u64,
-    /// Of the response's head.
     pub resp_head: u64,
-    /// Of its body.
     pub resp_body: u64,
 }
 
@@ -113,58 +104,54 @@ pub struct Bytes {
 pub struct Call {
     /// Without `vcl_`, in lower case.
     pub sub: String,
-    /// In lower case; empty while it hasn't returned.
+    /// The word in lower case; empty while it hasn't returned.
     pub action: String,
 }
 
 /// A transaction with those that it caused.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Transaction {
-    /// Its number.
     pub vxid: u32,
-    /// What it is.
     pub kind: Kind,
-    /// Why it was begun, as `Begin` says: `rxreq`, `esi`, `restart`, `fetch`, `bgfetch`, `pass`, `pipe`.
+    /// The reason in `Begin`: `rxreq`, `esi`, `restart`, `fetch`, `bgfetch`, `pass`, `pipe`.
     pub reason: &'static str,
     /// The transaction that caused it: of a client's request its session. 0 where the log doesn't say.
     pub parent: u32,
-    /// Its times, in order.
+    /// The times of its steps, in order.
     pub stamps: Vec<Stamp>,
     /// The client, or the backend.
     pub peer: Option<Peer>,
     /// TLS is spoken with the client.
     pub is_tls: bool,
-    /// What was asked: of a client as it came in, of a backend as it was sent.
+    /// The request: of a client as it came in, of a backend as it was sent.
     pub request: Message,
-    /// What was answered: to a client as it was sent, of a backend as it came in.
+    /// The response: to a client as it was sent, of a backend as it came in.
     pub response: Message,
-    /// How a request was answered, once VCL has decided.
+    /// The place that the answer came from, once VCL has decided.
     pub handling: Option<Handling>,
-    /// Why it was no hit (`log_no_hit`).
+    /// The reason why it was no hit (`log_no_hit`).
     pub no_hit: Option<String>,
     /// The values of `traceparent` that the request has had before VCL ran, or the fetch when it was sent, in order.
     pub trace_parents: Vec<String>,
-    /// What was sent and received, once it has ended.
+    /// Bytes that were sent and received, once it has ended.
     pub bytes: Option<Bytes>,
     /// The VCL that served it.
     pub vcl: String,
     /// Calls of subroutines, in order.
     pub calls: Vec<Call>,
-    /// What `std.log()` has written.
+    /// Texts that `std.log()` has written.
     pub notes: Vec<String>,
-    /// What went wrong: FetchError, Error, VCL_Error.
+    /// Errors that were logged: FetchError, Error, VCL_Error.
     pub errors: Vec<String>,
-    /// What it caused, in order.
     pub children: Vec<Transaction>,
 }
 
 impl Transaction {
-    /// When it began.
     pub fn begin(&self) -> Option<UnixNs> {
         self.stamps.first().map(|stamp| stamp.at)
     }
 
-    /// When its last step ended.
+    /// The time at which its last step ended.
     pub fn end(&self) -> Option<UnixNs> {
         self.stamps.iter().map(|stamp| stamp.at).max()
     }
@@ -174,12 +161,12 @@ impl Transaction {
         Some(self.end()?.0.saturating_sub(self.begin()?.0))
     }
 
-    /// When a step of this name ended.
+    /// The time at which a step of this name ended.
     pub fn stamp(&self, label: &str) -> Option<UnixNs> {
         self.stamps.iter().find(|stamp| stamp.label == label).map(|stamp| stamp.at)
     }
 
-    /// It was answered by an error of a server, or something of it failed.
+    /// True if it was answered by an error of a server, or something of it failed.
     pub fn has_failed(&self) -> bool {
         self.response.status >= 500 || !self.errors.is_empty() || self.children.iter().any(Transaction::has_failed)
     }

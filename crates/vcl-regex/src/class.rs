@@ -5,7 +5,7 @@ use super::RegexError;
 use super::node::{At, ByteSet, Node};
 use super::parse::{Parser, Result, err};
 
-/// Where a class that begins at `open` ends, roughly: for skipping only.
+/// The end of a class that begins at `open`, roughly: for skipping only.
 pub(super) fn skip(pat: &[u8], open: usize) -> usize {
     let mut i = open + 1;
     if pat.get(i) == Some(&b'^') {
@@ -85,7 +85,7 @@ enum Member {
 }
 
 impl Parser<'_> {
-    /// After `[`.
+    /// Reads on after `[`.
     pub(super) fn class(&mut self) -> Result<ByteSet> {
         let open = self.at - 1;
         if posix_end(self.pat, open).is_some() {

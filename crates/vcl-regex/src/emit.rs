@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 use super::node::{At, ByteSet, Greed, Node};
 
-/// For whom.
+/// The engine that the pattern is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// regex-automata. Subjects don't end in a newline, or the pattern doesn't heed it.
     Linear,
-    /// fancy-regex.
+    /// The engine fancy-regex.
     Backtracking,
 }
 
@@ -118,7 +118,7 @@ impl Emitter {
         }
     }
 
-    /// What matches no bytes is tried once at most.
+    /// Repeats a part that matches no bytes: it is tried once at most.
     fn repeated_nothing(&mut self, node: &Node, min: u32, max: Option<u32>, greed: Greed) {
         self.out.push_str(if greed == Greed::Possessive { "(?>" } else { "(?:" });
         if min == 0 && greed == Greed::Lazy {

@@ -26,12 +26,11 @@ use literal::Literal;
 use node::Node;
 pub use sub::Substitution;
 
-/// Why a pattern can't be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegexError {
     /// Byte in the pattern where it was noticed.
     pub offset: usize,
-    /// In PCRE2's words.
+    /// The reason in PCRE2's words.
     pub text: &'static str,
 }
 
@@ -55,13 +54,13 @@ impl AnyOf {
         Linear::new(&texts.join("|")).ok().map(AnyOf)
     }
 
-    /// Whether one of them is found in `subject`.
+    /// True if one of them is found in `subject`.
     pub fn is_match(&self, subject: &[u8]) -> bool {
         self.0.is_match(subject)
     }
 }
 
-/// Where a group matched, if it took part.
+/// The place at which a group matched, if it took part.
 pub type Group = Option<Range<usize>>;
 
 /// A match that was given up.
@@ -106,7 +105,7 @@ pub fn check(pattern: &[u8]) -> Result<Option<&'static str>, String> {
 pub struct Regex {
     pattern: Box<[u8]>,
     node: Node,
-    /// What answers `~`.
+    /// The engine that answers `~`.
     test: Test,
     /// Finds places and groups; made when first needed, as most patterns are only tested.
     full: OnceLock<Option<Linear>>,
@@ -160,17 +159,16 @@ impl Regex {
         })
     }
 
-    /// The pattern as it was written.
     pub fn pattern(&self) -> &[u8] {
         &self.pattern
     }
 
-    /// What in it can never match, said as a warning.
+    /// The part that can never match, said as a warning.
     pub fn never(&self) -> Option<&'static str> {
         never::never(&self.node)
     }
 
-    /// How many numbered groups it has.
+    /// Number of numbered groups.
     pub fn groups(&self) -> u32 {
         self.groups
     }
@@ -181,7 +179,7 @@ impl Regex {
         literal::needed(&self.node).unwrap_or_default()
     }
 
-    /// Whether it is a list of many alternatives, of which most subjects have none.
+    /// True if it is a list of many alternatives, of which most subjects have none.
     pub fn is_long_list(&self) -> bool {
         let mut node = &literal::for_test(&self.node);
         while let Node::Group(inner) = node {
@@ -190,12 +188,12 @@ impl Regex {
         matches!(node, Node::Alt(nodes) if nodes.len() >= LONG_LIST) && !self.heeds_last_newline
     }
 
-    /// Whether it runs on the backtracker, which takes many times as long over a byte.
+    /// True if it runs on the backtracker, which takes many times as long over a byte.
     pub fn is_backtracking(&self) -> bool {
         matches!(self.test, Test::Backtrack(_))
     }
 
-    /// Whether it is plain text, or nearly so: looked for without an engine.
+    /// True if it is plain text, or nearly so: looked for without an engine.
     pub fn is_plain(&self) -> bool {
         matches!(self.test, Test::Literal(_))
     }
@@ -216,7 +214,7 @@ impl Regex {
         }
     }
 
-    /// Where the first match is.
+    /// The place of the first match.
     ///
     /// # Errors
     /// The step limit.
@@ -240,7 +238,7 @@ impl Regex {
         Ok(substitution.progress().1 > 0)
     }
 
-    /// As [`Regex::sub`], but at most so many matches of it; true: that was the end. Without any match nothing is appended.
+    /// Does what [`Regex::sub`] does, but for at most so many matches of it; true: that was the end. Without any match nothing is appended.
     ///
     /// # Errors
     /// The step limit; `out` may then have grown.

@@ -17,7 +17,7 @@ use super::backtrack::Groups;
 const SIZE_LIMIT: usize = 8 << 20;
 /// Memory for the lazy automaton, per pattern and thread.
 const CACHE_LIMIT: usize = 512 << 10;
-/// What non-capturing wrapping may add to a nesting of 250.
+/// Depth that non-capturing wrapping may add to a nesting of 250.
 const NEST_LIMIT: u32 = 2000;
 
 #[derive(Debug)]
@@ -26,7 +26,6 @@ pub(super) struct Linear {
     slot: Slot,
 }
 
-/// Why it can't be built.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BuildError {
     TooLarge,

@@ -8,13 +8,13 @@ use super::node::{At, ByteSet, Greed, Node};
 /// A pattern that is plain text with or without anchors.
 #[derive(Debug)]
 pub(super) enum Literal {
-    /// `abc`
+    /// A text, like `abc`.
     Contains(Box<Finder<'static>>),
-    /// `^abc`
+    /// A beginning, like `^abc`.
     Prefix(Box<[u8]>),
     /// `abc$`: also before a newline at the end.
     Suffix(Box<[u8]>),
-    /// `^abc$`
+    /// The whole, like `^abc$`.
     Equal(Box<[u8]>),
     /// `[a-z]`: one byte of several.
     OneOf(ByteSet),

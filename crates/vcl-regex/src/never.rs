@@ -4,14 +4,14 @@
 
 use super::node::{At, ByteSet, Node};
 
-/// What stands on both sides of a node.
+/// The bytes on both sides of a node.
 #[derive(Clone, Copy)]
 struct Neighbours {
     /// Bytes that must stand before it.
     before: usize,
     /// Bytes that must stand after it.
     after: usize,
-    /// Whether one of those may be a newline.
+    /// True if one of those may be a newline.
     newline: bool,
 }
 
@@ -41,7 +41,7 @@ fn is_dead(node: &Node, around: Neighbours) -> bool {
     }
 }
 
-/// Whether one of several alternatives is dead that has text of its own.
+/// True if one of several alternatives is dead that has text of its own.
 fn has_dead_branch(node: &Node, around: Neighbours) -> bool {
     match node {
         Node::Group(inner) | Node::Atomic(inner) => has_dead_branch(inner, around),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A pattern as a tree, flags already applied: what the parser gives and the emitters read.
 
-/// A set of bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ByteSet([u64; 4]);
 
@@ -31,7 +30,7 @@ impl ByteSet {
         self.0[b as usize >> 6] & (1 << (b & 63)) != 0
     }
 
-    /// With the other case of every ASCII letter in it.
+    /// The set with the other case of every ASCII letter in it.
     pub(super) fn folded(self) -> ByteSet {
         let letters = (b'a'..=b'z').chain(b'A'..=b'Z').filter(|&b| self.has(b));
         letters.fold(self, |set, b| set.with(b ^ 0x20, b ^ 0x20))
@@ -71,19 +70,19 @@ pub(super) enum Greed {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum At {
-    /// `^`, `\A`
+    /// The assertions `^` and `\A`.
     Start,
-    /// `\z`
+    /// The assertion `\z` alone.
     End,
     /// `$`, `\Z`: at the end or before a newline there.
     Dollar,
-    /// `^` under `m`
+    /// The assertion `^` under `m`.
     LineStart,
-    /// `$` under `m`
+    /// The assertion `$` under `m`.
     LineEnd,
-    /// `\b`
+    /// The assertion `\b` alone.
     Word,
-    /// `\B`
+    /// The assertion `\B` alone.
     NotWord,
 }
 
@@ -112,9 +111,8 @@ pub(super) enum Node {
         group: u32,
         caseless: bool,
     },
-    /// `\K`
     Keep,
-    /// `(?(group)yes|no)`
+    /// The condition `(?(group)yes|no)` of PCRE.
     If {
         group: u32,
         yes: Box<Node>,
@@ -163,7 +161,7 @@ impl Node {
         }
     }
 
-    /// Its length when all matches have the same.
+    /// The length, when all matches have the same.
     pub(super) fn fixed_len(&self) -> Option<usize> {
         match self {
             Node::Set(_) => Some(1),

@@ -41,7 +41,6 @@ pub(super) struct Parser<'p> {
     in_look: u32,
 }
 
-/// A parsed pattern.
 pub(super) struct Parsed {
     pub(super) node: Node,
     pub(super) groups: u32,
@@ -275,7 +274,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// After `(`.
+    /// Reads on after `(`.
     fn group(&mut self) -> Result<Option<Node>> {
         let outer = self.flags;
         if self.peek() == Some(b'*') {
@@ -417,7 +416,7 @@ impl Parser<'_> {
         Ok(Node::Keep)
     }
 
-    /// After `(?(`.
+    /// Reads on after `(?(`.
     fn condition(&mut self, outer: Flags) -> Result<Node> {
         let at = self.at;
         let group = match self.peek() {
@@ -471,7 +470,7 @@ impl Parser<'_> {
         value
     }
 
-    /// `(?flags)` and `(?flags:...)`.
+    /// Reads `(?flags)` and `(?flags:...)`.
     fn set_flags(&mut self, outer: Flags) -> Result<Option<Node>> {
         let mut flags = outer;
         let mut on = true;

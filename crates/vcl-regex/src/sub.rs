@@ -50,7 +50,7 @@ pub struct Substitution {
     /// Up to here the subject is done.
     done: usize,
     matches: usize,
-    /// Whether the replacement names a group.
+    /// True if the replacement names a group.
     captures: bool,
 }
 
@@ -66,7 +66,7 @@ impl Substitution {
         (self.done, self.matches)
     }
 
-    /// Whether each match costs more, for its groups.
+    /// True if each match costs more, for its groups.
     pub fn captures(&self) -> bool {
         self.captures
     }

@@ -31,7 +31,7 @@ fn spans(groups: &[Option<Range<usize>>]) -> String {
     groups.iter().take(10).map(one).collect::<Vec<_>>().join(",")
 }
 
-/// What differs from the expectations of one line.
+/// The difference from the expectations of one line.
 fn differs(line: &str) -> Option<String> {
     let fields: Vec<&str> = line.split('\t').collect();
     let (pattern, subject) = (unescape(fields[0]), unescape(fields[1]));

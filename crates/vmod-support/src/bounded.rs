@@ -10,14 +10,14 @@ use hashbrown::HashTable;
 /// Entries that one call of [`BoundedMap::make_room`] looks at.
 const FEW: usize = 8;
 
-/// What an entry is worth to its table.
+/// The worth of an entry to its table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Worth {
-    /// It is of no use any more.
+    /// The entry is of no use any more.
     Nothing,
-    /// Of several the one with the smallest number goes.
+    /// The entry may go; of several the one with the smallest number does.
     Some(f64),
-    /// It never makes room for another.
+    /// The entry never makes room for another.
     Kept,
 }
 
@@ -25,7 +25,7 @@ pub enum Worth {
 #[derive(Debug)]
 pub struct BoundedMap<K, V> {
     entries: Vec<(K, V)>,
-    /// Places in `entries`.
+    /// The entries' places in `entries`.
     index: HashTable<usize>,
     hasher: RandomState,
     /// The place that was looked at last.
@@ -45,12 +45,12 @@ impl<K: Hash + Eq, V> BoundedMap<K, V> {
         BoundedMap { entries, index, ..Self::default() }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -71,7 +71,7 @@ impl<K: Hash + Eq, V> BoundedMap<K, V> {
         self.place(key).map(|at| &mut self.entries[at].1)
     }
 
-    /// Whether there is such a key.
+    /// True if there is such a key.
     pub fn contains_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -97,7 +97,7 @@ impl<K: Hash + Eq, V> BoundedMap<K, V> {
         &mut self.entries[at].1
     }
 
-    /// Removes a key.
+    /// Takes a key out.
     pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     proptest! {
-        /// It is a map; what makes room is among the rest, and the bound holds.
+        /// The table is a map; what makes room is among the rest, and the bound holds.
         #[test]
         fn it_is_a_map(steps in proptest::collection::vec((0_u8..4, 0_u8..40, 0_u8..4), 0..300)) {
             let (mut map, mut model) = (BoundedMap::default(), HashMap::new());

@@ -2,16 +2,16 @@
 //! The encodings of vmod_blob(3): base64 in four alphabets (RFC 4648 sections 4 and 5), hex, percent-encoding (RFC
 //! 3986 section 2.1), identity.
 
-/// How bytes are written.
+/// The code in which bytes are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Code {
-    /// As they are.
+    /// Bytes as they are.
     Identity,
     /// Base64 in that alphabet.
     Base64(&'static Alphabet),
     /// Two digits a byte.
     Hex,
-    /// Percent-encoding.
+    /// The percent-encoding of URLs.
     Url,
 }
 
@@ -25,7 +25,7 @@ pub struct Alphabet {
 const STANDARD: Alphabet = Alphabet { last: *b"+/", pad: Some(b'=') };
 const URL: Alphabet = Alphabet { last: *b"-_", pad: Some(b'=') };
 const URL_NO_PAD: Alphabet = Alphabet { last: *b"-_", pad: None };
-/// As Amazon CloudFront writes it.
+/// The alphabet of Amazon CloudFront.
 const CLOUDFRONT: Alphabet = Alphabet { last: *b"-~", pad: Some(b'_') };
 
 impl Alphabet {
@@ -54,7 +54,7 @@ impl Alphabet {
 }
 
 impl Code {
-    /// By the word in VCL.
+    /// The code for the word in VCL.
     pub fn parse(word: &str) -> Code {
         match word {
             "IDENTITY" => Code::Identity,
@@ -68,7 +68,7 @@ impl Code {
         }
     }
 
-    /// Whether upper and lower case are a choice.
+    /// True if upper and lower case are a choice.
     pub fn has_case(self) -> bool {
         matches!(self, Code::Hex | Code::Url)
     }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 /// Files that are kept though nobody holds them at the moment.
 const KEPT: usize = 8;
 
-/// What is made of the files' bytes.
+/// Values that are made of the files' bytes.
 pub struct Files<T> {
     most_bytes: u64,
     make: fn(Vec<u8>) -> Result<T, String>,
@@ -28,7 +28,7 @@ struct FileState<T> {
     kept: Option<Arc<T>>,
 }
 
-/// By what a file is known to be the one it was.
+/// The facts by which a file is known to be the one it was.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp([i64; 6]);
 
@@ -52,7 +52,7 @@ impl<T> Files<T> {
         Self { most_bytes, make, known: Mutex::new(Vec::new()) }
     }
 
-    /// What the file is now; blocks. Held as long as the caller holds it.
+    /// The value for the file's present bytes; blocks. Held as long as the caller holds it.
     pub fn share(&self, path: &Path) -> Result<Arc<T>, String> {
         self.get(path, false)
     }

@@ -26,7 +26,7 @@ impl Hashing {
         self.0.update(data);
     }
 
-    /// The hash.
+    /// The finished hash.
     pub fn finish(self) -> Vec<u8> {
         self.0.finalize().into_vec()
     }

@@ -8,25 +8,25 @@ use backend::Outgoing;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-/// An access key.
+/// An access key of an account.
 pub struct Key {
-    /// What signs.
+    /// The secret that signs.
     pub secret: Vec<u8>,
-    /// What the provider knows it by.
+    /// The provider's name for the key.
     pub id: String,
 }
 
-/// Whose words.
+/// The provider whose rules are followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Provider {
-    /// Amazon's.
+    /// The rules of Amazon.
     Aws,
-    /// Google's.
+    /// The rules of Google.
     Gcp,
 }
 
 impl Provider {
-    /// Of the algorithm and the key; of the last key; of the fields.
+    /// The names of the algorithm and the key; of the last key; of the fields.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Provider::Aws => ("AWS4", "aws4_request", "x-amz-"),
@@ -35,21 +35,21 @@ impl Provider {
     }
 }
 
-/// What a signature is good for.
+/// The scope that a signature is good for.
 pub struct Scope<'a> {
-    /// Where.
+    /// The region of the service.
     pub region: &'a str,
-    /// Of what kind.
+    /// The kind of service.
     pub service: &'a str,
-    /// By whose rules.
+    /// The provider whose rules hold.
     pub provider: Provider,
 }
 
-/// What is signed of the body.
+/// The part of the body that is signed.
 pub enum Payload {
-    /// Its SHA-256 in hex.
+    /// The body's SHA-256 in hex.
     Hash(String),
-    /// Nothing.
+    /// The body isn't signed.
     Unsigned,
 }
 
@@ -129,7 +129,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// `20130524T000000Z`
+/// The time, like `20130524T000000Z`.
 fn timestamp(now: base::Real) -> String {
     // `Sun, 06 Nov 1994 08:49:37 GMT`
     let date = message::date::format(now);

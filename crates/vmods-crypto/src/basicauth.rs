@@ -62,7 +62,7 @@ fn credentials(field: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((plain[..colon].to_vec(), plain[colon + 1..].to_vec()))
 }
 
-/// What the file has for a user: lines of `user:hash`.
+/// The hash that the file has for a user: lines of `user:hash`.
 fn hash_of<'t>(text: &'t [u8], user: &[u8]) -> Option<&'t [u8]> {
     let lines = text.split(|c| *c == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.starts_with(b"#"));
     let mut entries = lines.filter_map(|line| line.split_at_checked(line.iter().position(|c| *c == b':')?));
@@ -71,7 +71,7 @@ fn hash_of<'t>(text: &'t [u8], user: &[u8]) -> Option<&'t [u8]> {
     hash[1..].split(|c| *c == b':').next()
 }
 
-/// Whether it is the password; `None` when the hash is of a kind that isn't known.
+/// True if it is the password; `None` when the hash is of a kind that isn't known.
 fn is_right(hash: &[u8], password: &[u8]) -> Option<bool> {
     let text = std::str::from_utf8(hash).ok()?;
     if let Some(digest) = text.strip_prefix("{SHA}") {
@@ -94,7 +94,7 @@ fn is_right(hash: &[u8], password: &[u8]) -> Option<bool> {
     Some(same(password, hash))
 }
 
-/// In a time that tells nothing of where they differ.
+/// Compares in a time that tells nothing of where they differ.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

@@ -18,7 +18,7 @@ use vmod_support::hashing::Hashing;
 
 /// Bytes that a task may add to an HMAC or a verifier.
 const MAX: usize = 1 << 20;
-/// Bytes of `urandom`.
+/// Most bytes of `urandom`.
 const MAX_RANDOM: i64 = 65_536;
 
 vrt::words! {
@@ -177,7 +177,7 @@ fn valid(verifier: &Verifier, call: &mut Call<'_>, signature: Option<&Blob>) -> 
     give(key.verify(text, bytes(signature)).is_ok())
 }
 
-/// What a task has added to one object, or to one hash.
+/// The additions of a task to one object, or to one hash.
 #[derive(Default)]
 struct Additions(Vec<u8>);
 
@@ -285,7 +285,7 @@ fn get(signer: &Signer, call: &mut Call<'_>) -> CallResult<BLOB> {
 
 struct Verifier {
     how: &'static RsaParameters,
-    /// In PKCS #1.
+    /// The key in PKCS #1.
     key: Vec<u8>,
 }
 

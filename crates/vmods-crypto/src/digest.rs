@@ -152,7 +152,7 @@ fn encode(text: &[u8], code: &str) -> CallResult<STRING> {
     give(Code::parse(code).encode(text, false))
 }
 
-/// What isn't a digit counts as 0, half a byte at the end not at all.
+/// A character that isn't a digit counts as 0, half a byte at the end not at all.
 fn encode_hex(text: &[u8], code: &str) -> CallResult<STRING> {
     let text = text.strip_prefix(b"0x").unwrap_or(text);
     let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;

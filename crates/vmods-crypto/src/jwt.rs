@@ -330,21 +330,21 @@ fn reset(this: &Writer, call: &mut Call<'_>) -> CallResult<VOID> {
 struct Reader(#[allow(dead_code)] ());
 struct Writer(#[allow(dead_code)] ());
 
-/// What a reader was told in this task.
+/// The settings that a reader was given in this task.
 #[derive(Default)]
 struct ReaderTask {
     token: Option<Token>,
     key: Option<Keys>,
 }
 
-/// What a signature is checked with.
+/// The keys that a signature is checked with.
 enum Keys {
     /// The secret, or a key in PEM.
     Text(Text),
     Jwk(Vec<jwk::Jwk>),
 }
 
-/// What verify() was told.
+/// The arguments of verify().
 struct Check {
     kid: &'static str,
     exp: bool,
@@ -352,11 +352,11 @@ struct Check {
     now: f64,
 }
 
-/// What a writer was told in this task.
+/// The settings that a writer was given in this task.
 #[derive(Default)]
 struct WriterTask {
     algorithm: Option<&'static Algorithm>,
-    /// Of the header what isn't `alg`.
+    /// The header without its `alg`.
     header: Map<String, Json>,
     claims: Map<String, Json>,
     has_failed: bool,
@@ -367,7 +367,7 @@ struct Token {
     text: Vec<u8>,
     header: Vec<u8>,
     payload: Vec<u8>,
-    /// How much of the text is signed.
+    /// Length of the text that is signed.
     signed: usize,
     signature: Vec<u8>,
 }

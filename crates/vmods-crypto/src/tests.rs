@@ -14,7 +14,7 @@ impl Modules for Ours {
 
 pub(crate) type World = AnyWorld<Ours>;
 
-/// What `expr` is in vcl_recv of a VCL with these lines before it.
+/// The value of `expr` in vcl_recv of a VCL with these lines before it.
 fn with(top: &str, init: &str, expr: &str) -> String {
     let declarations = format!("{top} backend b1 {{ .host = \"127.0.0.1\"; }} sub vcl_init {{ {init} return (ok); }}");
     World::with(&declarations, &format!("set req.http.out = {expr};")).recv("out")

@@ -80,12 +80,12 @@ fn choose<'a>(field: &[u8], words: &'a [Text]) -> Option<&'a Text> {
     }
 }
 
-/// As C's isspace.
+/// Blanks of C's isspace.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b'\t'..=b'\r' | b' ')
 }
 
-/// What is still to be read.
+/// The text that is still to be read.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -100,7 +100,7 @@ impl<'a> Rest<'a> {
         true
     }
 
-    /// At least one byte that separates nothing.
+    /// Reads at least one byte that isn't a separator.
     fn token(&mut self) -> Option<&'a [u8]> {
         let separates = |c: &u8| matches!(c, b',' | b';' | b'=') || is_space(*c);
         let end = self.0.iter().position(separates).unwrap_or(self.0.len());
@@ -165,7 +165,7 @@ mod tests {
         ["foo", "bar", "baz", "Qux-x"].into_iter().find(|word| word.as_bytes() == found).expect("one of the words")
     }
 
-    /// What varnish-modules 0.20 answers.
+    /// The expected texts are those of varnish-modules 0.20.
     #[test]
     fn fields_of_all_forms() {
         for (field, word) in [

@@ -67,16 +67,14 @@ fn languages(list: &[u8]) -> Vec<&[u8]> {
     list.split(|c| matches!(c, b',' | b' ' | b'\t' | b'\n' | b'\r')).filter(|tag| !tag.is_empty()).collect()
 }
 
-/// The ranges of a field.
 struct Accept<'a> {
     /// Wanted, the best first; of equal ones the first as written.
     wanted: Vec<&'a [u8]>,
-    /// With a weight of 0.
+    /// Ranges with a weight of 0.
     refused: Vec<&'a [u8]>,
 }
 
 impl<'a> Accept<'a> {
-    /// Reads up to `most` ranges.
     fn read(field: &'a [u8], most: usize) -> Accept<'a> {
         let ranges = field.split(|c| *c == b',').filter_map(range).take(most);
         let (refused, mut wanted): (Vec<_>, Vec<_>) = ranges.partition(|(_, weight)| *weight == 0);
@@ -89,7 +87,7 @@ impl<'a> Accept<'a> {
         self.refused.iter().any(|range| range.eq_ignore_ascii_case(language))
     }
 
-    /// RFC 4647 3.4.
+    /// The lookup of RFC 4647, 3.4.
     fn lookup<'b>(&self, languages: &[&'b [u8]]) -> Option<&'b [u8]> {
         let known = |tag: &[u8]| {
             let same = |language: &&&[u8]| language.eq_ignore_ascii_case(tag) && !self.is_refused(language);
@@ -165,7 +163,7 @@ fn basic(range: &[u8], language: &[u8]) -> bool {
             && matches!(language.get(range.len()), None | Some(b'-'))
 }
 
-/// RFC 4647 3.3.2.
+/// Extended filtering (RFC 4647, 3.3.2).
 fn extended(range: &[u8], language: &[u8]) -> bool {
     let (mut wanted, mut have) = (range.split(|c| *c == b'-'), language.split(|c| *c == b'-'));
     let first = (wanted.next().unwrap_or_default(), have.next().unwrap_or_default());

@@ -15,7 +15,7 @@ use vrt::vmod::Call;
 const FEW: usize = 16;
 /// Rules of one list; a longer one matches nothing.
 const RULES: usize = 10_000;
-/// What is logged of a list's faults.
+/// Most faults of a list that are logged.
 const FAULTS: usize = 10;
 
 vrt::vmod! {
@@ -37,7 +37,6 @@ vrt::vmod! {
 #[derive(Default)]
 struct ListCache(Mutex<Vec<(Text, Arc<List>)>>);
 
-/// A text as two of VCL's lists.
 struct List {
     allow: Option<Acl>,
     deny: Option<Acl>,
@@ -75,7 +74,6 @@ struct Rule<'a> {
     bits: u32,
 }
 
-/// Address and bits of a rule.
 fn network(rule: &str) -> Option<(IpAddr, u32)> {
     let (addr, bits) = match rule.split_once('/') {
         Some((addr, bits)) => (addr.trim_end(), Some(bits.trim_start())),

@@ -17,9 +17,7 @@ use crate::dynamic::{Domain, Dynamic, Family, Plan, probe};
 use crate::goto;
 use vmod_support::args::fail;
 
-/// The ttl of groups when nobody says.
 const TTL: f64 = 10.0;
-/// How long the first lookup of a name may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 vrt::words! {
@@ -136,7 +134,6 @@ fn refresh(this: &Arc<Group>, _: &mut Call<'_>, _: What) -> CallResult<VOID> {
 #[derive(Default)]
 struct DefaultTtl(Mutex<Option<f64>>);
 
-/// A `dns_group` object.
 pub(crate) struct Group {
     name: String,
     tag: String,
@@ -169,7 +166,6 @@ struct Resolver {
 /// All groups of the process, by tag: who subscribes is another module.
 static GROUPS: LazyLock<Mutex<HashMap<String, Weak<Group>>>> = LazyLock::new(Mutex::default);
 
-/// The group of a tag.
 pub(crate) fn find(tag: &[u8]) -> Option<Arc<Group>> {
     GROUPS.lock().get(std::str::from_utf8(tag).ok()?)?.upgrade()
 }
@@ -209,7 +205,6 @@ fn new(call: &mut Call<'_>, name: &str, host: Option<&Text>) -> Result<Arc<Group
     Ok(group)
 }
 
-/// Host and port of a text.
 fn place(name: &str, who: &str, text: &[u8]) -> Result<(String, Option<String>), Failure> {
     let text = String::from_utf8_lossy(text);
     goto::split(&text).ok_or_else(|| {
@@ -231,7 +226,7 @@ fn set_backend_template(this: &Arc<Group>, call: &mut Call<'_>, backend: Option<
     set(this, |settings| settings.template = Some(spec))
 }
 
-/// What VCL says of a backend. Its Host is what it names itself, not its address.
+/// The settings that VCL gives a backend. Its Host is the declared one, not its address.
 fn declared(call: &Call<'_>, backend: &BackendRef) -> Option<BackendSpec> {
     let is_it = |own: &Option<BackendRef>| {
         own.as_ref().is_some_and(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(backend)))
@@ -247,7 +242,8 @@ fn declared(call: &Call<'_>, backend: &BackendRef) -> Option<BackendSpec> {
 }
 
 impl Group {
-    /// Its name now; none while it has no host. Settings that were changed since make another.
+    /// The domain with the present settings: settings that have changed make another one. `None` while there is no
+    /// host.
     pub(crate) fn domain(&self, call: &mut Call<'_>) -> Option<Arc<Domain>> {
         let settings = {
             let settings = self.settings.lock();
@@ -293,13 +289,13 @@ impl Group {
         Some(domain)
     }
 
-    /// Its name, if it was made by these settings.
+    /// The domain, if it was made by these settings.
     fn made_by(&self, settings: &Settings) -> Option<Arc<Domain>> {
         let resolver = self.resolver.lock();
         resolver.as_ref().filter(|resolver| resolver.settings == *settings).map(|resolver| resolver.domain.clone())
     }
 
-    /// Its name as it was last made.
+    /// The domain as it was last made.
     pub(crate) fn known(&self) -> Option<Arc<Domain>> {
         self.resolver.lock().as_ref().map(|resolver| resolver.domain.clone())
     }

@@ -96,7 +96,7 @@ fn plain(a: &Blob, b: &Blob) -> bool {
     a.own().is_none() && b.own().is_none()
 }
 
-/// Whether hex digits are in upper case.
+/// True for hex digits in upper case.
 fn check_case(encoding: Encoding, case: Case) -> Result<bool, Failure> {
     if case != Case::Default && !Code::parse(encoding.word()).has_case() {
         let (case, encoding) = (case.word(), encoding.word());
@@ -144,7 +144,6 @@ fn transcode(
     give(encoded(to, &bytes, upper))
 }
 
-/// `(blob, length, offset)`
 fn sub(_: &mut Call<'_>, blob: Option<&Blob>, length: i64, offset: i64) -> CallResult<BLOB> {
     let Some(blob) = blob.filter(|blob| !blob.as_bytes().is_empty()) else {
         return fail("vmod blob error: blob is empty in blob.sub()");

@@ -92,7 +92,6 @@ fn cookie_set(call: &mut Call<'_>, cookiename: &[u8], value: &[u8]) -> CallResul
     give(())
 }
 
-/// Names and values.
 #[derive(Debug, Default)]
 struct Jar(Vec<(Text, Text)>);
 
@@ -105,7 +104,7 @@ fn skip_space(text: &[u8]) -> &[u8] {
     &text[at..]
 }
 
-/// With more cookies a search through all of them for each would take too long.
+/// Number of cookies above which each is found by a map: a search through all for each would take too long.
 const MANY: usize = 64;
 
 impl Jar {
@@ -298,7 +297,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What is written is read back the same.
+        /// Cookies that are written are read back the same.
         #[test]
         fn lines_come_back(cookies in proptest::collection::vec(("[a-z]{1,3}", "[!-:<-~]{1,5}"), 0..6)) {
             let mut first = Jar::default();

@@ -11,7 +11,7 @@ use vrt::{Failure, HeadId, Method, Text, Value};
 use crate::support::pattern;
 use vmod_support::args::{fail, gave_up};
 
-/// Where a response's cookies are.
+/// Subroutines in which a response's cookies can be reached.
 const SET: Methods = Method::Deliver
     .set()
     .with(Method::Synth.set())
@@ -27,7 +27,6 @@ vrt::words! {
 }
 
 vrt::vmod_args! {
-    /// What setcookie_add is given.
     struct SetCookie<'a> {
         name: STRING as &'a [u8],
         value: STRING as &'a [u8],
@@ -143,7 +142,6 @@ vrt::vmod! {
     }
 }
 
-/// Which cookies.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Cookie,
@@ -158,7 +156,7 @@ impl Kind {
         }
     }
 
-    /// Whose fields, in this subroutine.
+    /// The head whose fields it means in this subroutine.
     fn head(self, call: &mut Call<'_>) -> Result<HeadId, Failure> {
         let is_fetch = matches!(call.method, Method::BackendFetch | Method::BackendResponse | Method::BackendError);
         let id = match (self, call.method) {
@@ -174,7 +172,7 @@ impl Kind {
     }
 }
 
-/// What a task works on: one list for each kind.
+/// A task's cookies: one list for each kind.
 #[derive(Default)]
 struct State {
     cookies: List,
@@ -190,7 +188,6 @@ struct List {
     cookies: Vec<Cookie>,
     /// Names that cookies had before: those aren't deleted.
     renamed: Vec<Vec<u8>>,
-    /// Only kept ones are written.
     keeps: bool,
     is_changed: bool,
 }
@@ -199,7 +196,6 @@ struct List {
 struct Cookie {
     name: Vec<u8>,
     value: Vec<u8>,
-    /// As it is written.
     text: Vec<u8>,
     is_kept: bool,
     /// The field that it is alone in (Set-Cookie).
@@ -278,7 +274,7 @@ impl List {
         self.is_changed = true;
     }
 
-    /// Of those wanted with one name the first or last is left.
+    /// Leaves the first or last of the wanted cookies that have the same name.
     fn leave_one(&mut self, which: Occurrence, wanted: impl Fn(&Cookie) -> bool) {
         let (before, is_last) = (self.cookies.len(), which == Occurrence::Last);
         if is_last {
@@ -366,7 +362,8 @@ fn add(
     give(())
 }
 
-/// What ends at a client the cookies that write() took from its request; where they hold isn't known here.
+/// Expires the cookies at a client that write() took from its request; the path and domain they were set for aren't
+/// known here.
 fn setcookie_add_deleted(call: &mut Call<'_>, is_kept: bool) -> CallResult<VOID> {
     for name in call.ctx.task().get::<State>().deleted.clone() {
         let text = [&name[..], b"=; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Max-Age=0"].concat();
@@ -456,7 +453,7 @@ fn reset(call: &mut Call<'_>, kind: Kind) -> CallResult<VOID> {
     give(())
 }
 
-/// What setcookie_add was given beside name and value.
+/// Appends the attributes that setcookie_add was given.
 fn attributes(call: &mut Call<'_>, set: &SetCookie<'_>, text: &mut Vec<u8>) -> Result<(), Failure> {
     if let Some(ttl) = set.ttl {
         let until = vrt::convert::to_text(&Value::Time(call.ctx.clock().real().0 + ttl))?;

@@ -197,7 +197,6 @@ fn place(text: &[u8]) -> f64 {
     f64::from(hash32(&[text])) / 4_294_967_296.0
 }
 
-/// Chosen at once, by the text.
 fn hash_backend(director: &Arc<Simple>, call: &mut Call<'_>, text: &[u8]) -> Option<BackendRef> {
     director.by_weight(place(text), |member| call.ctx.healthy(member))
 }

@@ -26,7 +26,6 @@ use vmod_support::args::fail;
 
 /// Names of one director, which may be those that strangers send as Host: one more takes the place of another.
 const MAX: usize = 1000;
-/// Addresses of one name.
 const ADDRESSES: usize = 64;
 /// While so many lookups are under way, names that nobody asks for wait a second longer.
 const AT_ONCE: usize = 64;
@@ -62,7 +61,6 @@ vrt::words! {
 }
 
 vrt::vmod_args! {
-    /// What a director is made of.
     struct DirectorArgs<'a> {
         port: STRING as &'a [u8] = "http",
         host_header: STRING as Option<&'a Text> = null,
@@ -115,16 +113,15 @@ fn debug(this: &Arc<Dynamic>, _: &mut Call<'_>, flag: bool) -> CallResult<VOID> 
     give(())
 }
 
-/// What `new` makes; goto has the same.
+/// The object that `new` makes; goto has the same.
 pub(crate) struct Dynamic {
-    /// Whose it is.
     module: &'static str,
     name: String,
     vcl: Weak<LoadedVcl>,
     clock: Clock,
     log: Arc<LogRing>,
     port: String,
-    /// What all its backends have in common.
+    /// Settings that all its backends share.
     spec: BackendSpec,
     shares_hosts: bool,
     whitelist: Option<Arc<Acl>>,
@@ -138,7 +135,7 @@ pub(crate) struct Dynamic {
     backends: Mutex<Backends>,
 }
 
-/// Which of a name's addresses count.
+/// Addresses that count, by family.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Family {
     Any,
@@ -146,7 +143,6 @@ pub(crate) enum Family {
     V6,
 }
 
-/// What a director is made with, beside what all backends have.
 pub(crate) struct Plan {
     pub(crate) module: &'static str,
     pub(crate) port: String,
@@ -161,10 +157,10 @@ pub(crate) struct Plan {
     pub(crate) keeps_last: bool,
 }
 
-/// By address and, unless hosts share, by host.
+/// Backends by address and, unless hosts share, by host.
 type Backends = HashMap<(SocketAddr, Option<String>), Weak<dyn Director>>;
 
-/// By host and port.
+/// Domains by host and port.
 type ByName = HashMap<(String, String), Arc<Domain>>;
 
 #[derive(Default)]
@@ -172,11 +168,9 @@ struct Domains {
     used: ByName,
     /// Those that nobody asks for any more: what backends they share with others stays until the next look.
     unused: ByName,
-    /// When somebody looks again.
     sweep: Option<Mono>,
 }
 
-/// A name and its backends.
 pub(crate) struct Domain {
     module: &'static str,
     base: DirectorBase,
@@ -191,10 +185,8 @@ pub(crate) struct Domain {
 
 struct Times {
     used: Mono,
-    /// When the next lookup is due; `None` before the first has ended.
     due: Option<Mono>,
     is_looking: bool,
-    /// Lookups that failed since the last one that didn't.
     failures: u32,
 }
 
@@ -260,12 +252,10 @@ fn new(call: &mut Call<'_>, name: &str, args: DirectorArgs<'_>) -> Result<Arc<Dy
     Ok(Arc::new(Dynamic::new(call, name, plan)))
 }
 
-/// A probe that was given.
 pub(crate) fn probe(call: &Call<'_>, index: Option<u32>) -> Option<backend::ProbeSpec> {
     call.vcl.program.probes.get(index? as usize).map(vrt::probe_spec)
 }
 
-/// The host that the transaction asks for, without a port.
 fn host_of(call: &mut Call<'_>) -> Option<String> {
     let field = |id: HeadId| Some(call.ctx.head(id)?.get("Host")?.to_vec());
     let host = [HeadId::Bereq, HeadId::Req].into_iter().find_map(field)?;
@@ -448,7 +438,8 @@ impl Domains {
 }
 
 impl Domain {
-    /// Whether a request can go on without a lookup: one has ended, and has found an address or isn't to be made again yet.
+    /// True if a request can go on without a lookup: one has ended, and has found an address or isn't to be repeated
+    /// yet.
     pub(crate) fn is_known(&self) -> bool {
         let Some(due) = self.times.lock().due else { return false };
         let is_due = self.owner.upgrade().is_some_and(|owner| owner.clock.mono().since(due) >= 0.0);
@@ -473,7 +464,7 @@ impl Domain {
         }
     }
 
-    /// What there is of the last lookup; starts another when it is time.
+    /// The backends that the last lookup found; starts another lookup when it is time.
     pub(crate) fn backends(&self) -> Vec<Arc<dyn Director>> {
         self.refresh();
         self.backends.read().clone()
@@ -493,7 +484,6 @@ impl Domain {
         }
     }
 
-    /// Starts a lookup that [`Times::begin_if_due`] has begun.
     fn start(self: Arc<Self>) {
         let looking = Looking::begin(self);
         drop(rt::spawn(async move {
@@ -545,7 +535,7 @@ impl Domain {
 }
 
 impl Times {
-    /// Whether a lookup is due, which then begins. The first is its request's.
+    /// Begins a lookup if one is due. The first belongs to the request that needs it.
     fn begin_if_due(&mut self, now: Mono) -> bool {
         let is_due = !self.is_looking && self.due.is_none_or(|due| now.since(due) >= 0.0);
         self.is_looking |= is_due;

@@ -20,13 +20,11 @@ use vmod_support::args::fail;
 
 /// Bytes of a template, and of a response that is looked at as JSON.
 const MAX: usize = 1024 * 1024;
-/// Documents for one template, and their bytes.
 const MAX_JSON: usize = 64;
 const MAX_JSON_BYTES: usize = 4 * 1024 * 1024;
 const TOO_MUCH: &str = "edgestash: a page has no more than 64 documents and 4 MB of JSON";
-/// The filters' name.
 const NAME: &str = "edgestash";
-/// What a fetch leaves with an object: the start and the end of its tags, or that it is JSON.
+/// Marks that a fetch leaves with an object: the start and the end of its tags, or that it is JSON.
 const IS_JSON: &[u8] = b"";
 
 vrt::vmod! {
@@ -325,11 +323,10 @@ struct Page {
     json_bytes: usize,
     /// Documents that are asked for, and which they are.
     asked: Vec<(usize, Subrequest)>,
-    /// Which of them are to come.
+    /// Documents that are still to come.
     waiting: Vec<usize>,
     text: Vec<u8>,
     render: Option<Render>,
-    /// What is made and didn't find room, from `at` on.
     made: Vec<u8>,
     at: usize,
 }

@@ -20,9 +20,7 @@ use crate::fileserver::{Server, Tree, mime_types, names};
 use crate::support::local;
 use vmod_support::args::fail;
 
-/// Bytes of a file that VCL reads.
 const MAX_BYTES: u64 = 10_000_000;
-/// Paths that are allowed.
 const ALLOWED: usize = 1000;
 
 vrt::vmod! {
@@ -98,10 +96,9 @@ fn backend(this: &Arc<FileObject>, _: &mut Call<'_>) -> CallResult<BACKEND> {
     }
 }
 
-/// What `new` makes.
 struct FileObject {
     tree: Arc<Tree>,
-    /// What may be read; all that is beneath the root directory, if there is one.
+    /// Paths that may be read; `None`: all that is beneath the root directory, if there is one.
     allowed: Mutex<Option<Vec<Vec<Vec<u8>>>>>,
     director: Option<Arc<dyn Director>>,
 }
@@ -145,7 +142,7 @@ fn allow(this: &Arc<FileObject>, _: &mut Call<'_>, path: &[u8], mode: &[u8]) -> 
     give(())
 }
 
-/// What becomes of a file, off the thread; the log says what was wrong with it.
+/// Applies a function to a file's contents, off the thread; the log says what was wrong with the file.
 fn with<K, T: Send + 'static, V: Plain<K> + 'static>(
     call: &mut Call<'_>,
     made: &Arc<FileObject>,

@@ -27,7 +27,6 @@ use vmod_support::files::Files;
 const PIECE: usize = 128 * 1024;
 /// Bytes of a table of types.
 const MIME_BYTES: u64 = 10_000_000;
-/// Where the types are when nobody says.
 const MIME_DB: &str = "/etc/mime.types";
 
 vrt::vmod! {
@@ -46,7 +45,6 @@ vrt::vmod! {
 
 struct FileServer(Arc<dyn Director>);
 
-/// Content types by extension.
 pub(crate) type Types = HashMap<Vec<u8>, Vec<u8>>;
 
 static TYPES: Files<Types> = Files::new(MIME_BYTES, |bytes| Ok(types(&bytes)));
@@ -104,7 +102,7 @@ pub(crate) struct Tree {
 }
 
 enum Links {
-    /// None is followed.
+    /// No link is followed.
     No(OwnedFd),
     /// They are followed where they don't lead out of the directory, whose own path has none.
     Within(OwnedFd),
@@ -164,15 +162,12 @@ pub(crate) fn names(path: &[u8]) -> Vec<&[u8]> {
     names
 }
 
-/// Answers with files.
 pub(crate) struct Server {
     pub(crate) tree: Arc<Tree>,
     pub(crate) types: Arc<Types>,
-    /// Whether answers have an ETag.
     pub(crate) has_tags: bool,
 }
 
-/// A file found, and its beginning.
 struct OpenFile {
     file: File,
     len: u64,
@@ -240,7 +235,6 @@ impl Server {
         responder.finish().await
     }
 
-    /// The type by the last name's extension.
     fn type_of(&self, path: &[u8]) -> Option<&[u8]> {
         let name = *names(path).last()?;
         let dot = memchr::memrchr(b'.', name).filter(|at| *at > 0)?;

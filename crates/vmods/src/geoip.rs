@@ -38,7 +38,7 @@ fn country_name(call: &mut Call<'_>, text: Option<&Text>) -> CallResult<STRING> 
     country(call, text, &["country/names/en", "registered_country/names/en"])
 }
 
-/// Where packages and geoipupdate put files, and what those are called; the smaller first.
+/// Directories where packages and geoipupdate put files, and the names of these; the smaller file first.
 const DIRS: [&str; 2] = ["/usr/share/GeoIP", "/var/lib/GeoIP"];
 const FILES: [&str; 5] = [
     "GeoIP2-Country.mmdb",
@@ -48,7 +48,7 @@ const FILES: [&str; 5] = [
     "GeoLite2-City.mmdb",
 ];
 
-/// How long a database is used before its file is looked at again.
+/// Time for which a database is used before its file is looked at again.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// The database, once it was looked for, and when that was.
@@ -56,7 +56,7 @@ const LOOK: Duration = Duration::from_secs(60);
 struct CachedDatabase(Mutex<Option<(Option<Arc<Database>>, Instant)>>);
 
 impl CachedDatabase {
-    /// What was found. `None`: nobody has looked for it yet, or it is time for this caller to look again.
+    /// The result of the last search. `None`: nobody has searched yet, or it is time for this caller to search again.
     fn known(&self, now: Instant) -> Option<Option<Arc<Database>>> {
         let mut known = self.0.lock();
         let (database, looked) = known.as_mut()?;
@@ -93,7 +93,6 @@ fn country(call: &mut Call<'_>, address: Option<&Text>, paths: &'static [&'stati
     }
 }
 
-/// The first file that is one.
 fn first(dirs: &[impl AsRef<Path>]) -> Option<Arc<Database>> {
     let files = FILES.iter().flat_map(|file| dirs.iter().map(move |dir| dir.as_ref().join(file)));
     files.into_iter().find_map(|file| open(&file).ok())

@@ -20,7 +20,6 @@ use vmod_support::bounded::{BoundedMap, Worth};
 const MAX: usize = 100;
 /// Names that nobody asked for so long go.
 const UNUSED_SECONDS: f64 = 7200.0;
-/// How long the first lookup of a name may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 vrt::words! {
@@ -32,7 +31,6 @@ vrt::words! {
 }
 
 vrt::vmod_args! {
-    /// Where to go, and how.
     struct Place<'a> {
         s: STRING as &'a [u8],
         port: STRING as Option<&'a Text> = null,
@@ -87,14 +85,13 @@ fn backend(director: &Director, call: &mut Call<'_>) -> CallResult<BACKEND> {
     serve(&director.dynamic, call, &director.host, director.port.clone())
 }
 
-/// What `new` makes.
 struct Director {
     dynamic: Arc<Dynamic>,
     host: String,
     port: String,
 }
 
-/// What one place in the source has made, by all arguments but the name.
+/// Backends that one place in the source has made, by all arguments but the name.
 #[derive(Default)]
 struct DirectorCache(Mutex<BoundedMap<String, Arc<Dynamic>>>);
 
@@ -123,7 +120,6 @@ fn dns_backend(call: &mut Call<'_>, to: Place<'_>) -> CallResult<BACKEND> {
     serve(&dynamic, call, &host, port)
 }
 
-/// Host and port of the first two arguments.
 fn place(to: &Place<'_>, who: &str) -> Result<(String, String), Failure> {
     let text = String::from_utf8_lossy(to.s).into_owned();
     let given = to.port.map(|port| port.lossy().into_owned()).filter(|port| !port.is_empty());
@@ -136,12 +132,11 @@ fn place(to: &Place<'_>, who: &str) -> Result<(String, String), Failure> {
     })
 }
 
-/// Whether the place is spoken to by TLS.
+/// True if the connection uses TLS.
 fn is_sealed(to: &Place<'_>) -> bool {
     to.ssl || is_https(&String::from_utf8_lossy(to.s))
 }
 
-/// Whether a text begins with `https://`.
 pub(crate) fn is_https(text: &str) -> bool {
     text.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
 }

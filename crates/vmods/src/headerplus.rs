@@ -399,7 +399,7 @@ fn attr_set(
     give(())
 }
 
-/// How the attributes of a call are written; `at` is what parts them, `equals` what parts a name and its value.
+/// The form of attributes in a call; `at` separates them, `equals` a name from its value.
 fn form<'a>(who: &str, between: Option<&'a Text>, equals: &'a [u8]) -> Result<attr::Form<'a>, Failure> {
     let form = attr::Form { between: between.map(|text| &text[..]), equals };
     if form.equals.is_empty() || form.between.is_some_and(<[u8]>::is_empty) {
@@ -408,7 +408,6 @@ fn form<'a>(who: &str, between: Option<&'a Text>, equals: &'a [u8]) -> Result<at
     Ok(form)
 }
 
-/// What a task works on.
 #[derive(Default)]
 struct State(Option<Fields>);
 
@@ -418,7 +417,6 @@ struct Fields {
     list: Vec<Field>,
     /// Lines of the head that shall go.
     deleted: Vec<Vec<u8>>,
-    /// Only kept ones are written.
     keeps: bool,
 }
 
@@ -513,7 +511,7 @@ fn affix(
     rename(call, who, to, remove)
 }
 
-/// Which of the fields have names that match the first argument.
+/// For each field, whether its name matches the first argument.
 fn matching(call: &mut Call<'_>, who: &str, name_re: &[u8]) -> Result<Vec<bool>, Failure> {
     let regex = names(call, who, name_re)?;
     let list = &fields(call, who)?.list;

@@ -199,7 +199,6 @@ fn prefetch_next_url(call: &mut Call<'_>, prefix: &[u8]) -> CallResult<STRING> {
     give(url)
 }
 
-/// The requests of a task.
 #[derive(Default)]
 struct Handles(BTreeMap<i64, Handle>);
 
@@ -351,7 +350,6 @@ fn send(call: &mut Call<'_>, n: i64, who: &str) -> CallResult<VOID> {
     give(())
 }
 
-/// The URL of a path here.
 fn here(call: &mut Call<'_>, path: &[u8]) -> Option<Vec<u8>> {
     let address = |var: Var| match call.ctx.get(var) {
         Value::Ip(Some(address)) => Some(address),

@@ -131,7 +131,6 @@ fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
     give(())
 }
 
-/// A task's document, if it is one.
 #[derive(Default)]
 struct Document(Option<Values>);
 

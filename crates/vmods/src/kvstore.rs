@@ -19,7 +19,6 @@ const MAX: usize = 1_000_000;
 const PARTS: usize = 16;
 /// Keys that a task of a table with scope=REQUEST may set.
 const MAX_OF_TASK: usize = 1000;
-/// What a file may have.
 const FILE_BYTES: u64 = 1 << 30;
 
 vrt::words! {
@@ -92,7 +91,7 @@ fn init_compact(this: &Arc<Store>, call: &mut Call<'_>) -> CallResult<INT> {
 
 struct Store {
     name: String,
-    /// What a task sets is its own.
+    /// Changes by a task stay its own.
     is_layered: bool,
     /// Replaced as a whole by `init_file`.
     table: RwLock<Arc<Table>>,
@@ -107,13 +106,12 @@ struct Table {
 #[derive(Clone, Debug)]
 struct Entry {
     value: Text,
-    /// When its life is over.
     until: Option<Mono>,
-    /// It is the operator's: no key of a request takes its place.
+    /// Set by the operator: no key of a request takes its place.
     is_kept: bool,
 }
 
-/// What a task has set or deleted of one table.
+/// Changes of one table by a task: keys set or deleted.
 #[derive(Default)]
 struct Layer(HashMap<Text, Option<Entry>>);
 
@@ -290,7 +288,7 @@ fn set_in(part: &mut BoundedMap<Text, Entry>, key: &[u8], entry: Entry, now: Mon
 }
 
 impl Store {
-    /// Whether what this call changes is the task's own.
+    /// True if changes by this call stay the task's own.
     fn is_own(&self, call: &Call<'_>) -> bool {
         self.is_layered && !is_housekeeping(call)
     }
@@ -337,7 +335,6 @@ impl Store {
         None
     }
 
-    /// Keys, those whose life is over too.
     fn size(&self, call: &mut Call<'_>) -> usize {
         let table = self.table.read().clone();
         let mut size: usize = table.parts.iter().map(|part| part.read().len()).sum();

@@ -325,7 +325,6 @@ fn classify(x: f64) -> &'static str {
     }
 }
 
-/// The numbers of glibc.
 fn class(name: &str) -> i64 {
     match name {
         "FP_NAN" => 0,
@@ -375,7 +374,7 @@ fn cased(text: String, letter: u8) -> String {
     if letter.is_ascii_uppercase() { text.to_ascii_uppercase() } else { text }
 }
 
-/// `d.ddde+dd`
+/// Format `d.ddde+dd`, as printf's `%e`.
 fn exponential(x: f64, digits: usize) -> String {
     let text = format!("{x:.digits$e}");
     let (mantissa, exponent) = text.split_once('e').expect("it is exponential");
@@ -399,7 +398,7 @@ fn general(x: f64, digits: usize) -> String {
     bare(&format!("{x:.*}", (digits as i32 - 1 - exponent) as usize))
 }
 
-/// `0xh.hhhp+d`
+/// Format `0xh.hhhp+d`, as printf's `%a`.
 fn hexadecimal(x: f64, digits: Option<usize>) -> String {
     let bits = x.to_bits();
     let sign = if bits >> 63 == 1 { "-" } else { "" };

@@ -18,11 +18,8 @@ use vrt::{Failure, Method, Text};
 use vmod_support::args::fail;
 use vmod_support::files::Files;
 
-/// Length of a file.
 const MAX_BYTES: u64 = 64 << 20;
-/// Networks in a file.
 const NETWORKS: usize = 1_000_000;
-/// Labels of a VCL.
 const LABELS: usize = 1000;
 
 vrt::vmod! {
@@ -43,7 +40,7 @@ vrt::vmod! {
 
 static FILES: Files<Database> = Files::new(MAX_BYTES, |bytes| Database::read(&bytes));
 
-/// What `init` has read, by label.
+/// Maps that `init` has read, by label.
 #[derive(Default)]
 struct Maps(RwLock<HashMap<Text, Arc<Map>>>);
 
@@ -51,7 +48,6 @@ struct Map {
     path: PathBuf,
     interval: f64,
     database: RwLock<Arc<Database>>,
-    /// When the file is looked at next.
     due: Mutex<Mono>,
 }
 
@@ -135,13 +131,13 @@ impl Map {
     }
 }
 
-/// `2001::/32`
+/// Teredo addresses, `2001::/32` (RFC 4380).
 const TEREDO: u128 = 0x2001_0000 << 96;
-/// `2002::/16`
+/// Addresses of 6to4, `2002::/16` (RFC 3056).
 const SIX_TO_FOUR: u128 = 0x2002 << 112;
-/// `::ffff:0:0/96`
+/// IPv4-mapped addresses, `::ffff:0:0/96` (RFC 4291).
 const MAPPED: u128 = 0xffff << 32;
-/// `::ffff:0:0:0/96`
+/// IPv4-translated addresses, `::ffff:0:0:0/96` (RFC 2765).
 const SIIT: u128 = 0xffff << 48;
 /// Other forms of IPv4 addresses: where they are, bits of that, and how far down the address in it is.
 const FORMS: [(u128, u32, u32); 4] = [(MAPPED, 96, 0), (SIIT, 96, 0), (TEREDO, 32, 0), (SIX_TO_FOUR, 16, 80)];

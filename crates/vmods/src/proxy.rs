@@ -76,7 +76,7 @@ fn text(call: &mut Call<'_>, kind: u8) -> CallResult<STRING> {
     give(text)
 }
 
-/// What a header would say of our own TLS.
+/// The value that a PROXY header would have for our own TLS.
 fn own(info: &Info, kind: u8) -> Option<Vec<u8>> {
     let ours = || Certificate::read(info.own_leaf()?);
     let text = match kind {
@@ -92,7 +92,6 @@ fn own(info: &Info, kind: u8) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-/// Flags and the result of verification.
 fn ssl(call: &mut Call<'_>) -> Option<(u8, u32)> {
     let tlvs = call.ctx.proxy_tlvs()?;
     let value = tlv(&tlvs, SSL)?;

@@ -146,7 +146,7 @@ fn filtered(
     give(part(&changed))
 }
 
-/// What stands before the query, and the query.
+/// Splits a URL into the part before the query, and the query.
 fn split(url: &[u8]) -> (&[u8], Option<&[u8]>) {
     match memchr::memchr(b'?', url) {
         Some(at) => (&url[..at], Some(&url[at + 1..])),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     proptest! {
-        /// What stays are parameters that were there, as often or once; a second time nothing changes, and what the rules
+        /// Parameters that stay were there before, as often or once; a second time nothing changes, and what the rules
         /// drop and what they keep are all.
         #[test]
         fn parameters_stay_or_go(

@@ -17,7 +17,7 @@ use vmod_support::args::fail;
 
 /// The highest group that may be asked for.
 const MAX_GROUPS: i64 = 10;
-/// What the functions' last match is kept under; an object's under its address.
+/// Key of the functions' last match; an object's key is its address.
 const FUNCTIONS: usize = 0;
 
 vrt::vmod! {

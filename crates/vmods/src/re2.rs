@@ -227,7 +227,6 @@ vrt::vmod! {
     }
 }
 
-/// A `regex` object.
 struct RegexObject {
     name: String,
     pattern: Arc<Pattern>,
@@ -242,7 +241,6 @@ struct Last {
 
 const FUNCTION: usize = 0;
 
-/// What a task keeps of an object, it keeps under its address.
 fn key<T>(object: &T) -> usize {
     std::ptr::from_ref(object) as usize
 }
@@ -353,7 +351,6 @@ fn rewrite_function(
     rewritten(&pattern, *texts, &format!("re2.{function}"), how)
 }
 
-/// `text, rewrite, fallback`
 fn rewritten(pattern: &Pattern, texts: [Option<&Text>; 3], place: &str, how: Rewrite) -> CallResult<STRING> {
     let known = |text: Option<&Text>| text.map_or("<undefined>".to_owned(), |text| text.lossy().into_owned());
     let [Some(text), Some(rewrite), Some(fallback)] = texts else {

@@ -25,11 +25,9 @@ use vmod_support::args::fail;
 /// Arguments of a command, and their bytes.
 const MAX_ARGS: usize = 1024;
 const MAX_ARG_BYTES: usize = 1024 * 1024;
-/// Retries of a command.
 const MAX_RETRIES: i64 = 10;
-/// Connections of a database.
 const MAX_CONNECTIONS: i64 = 10_000;
-/// Of a database whose connections would be a thread's own.
+/// Most connections of a database whose connections would be a thread's own.
 const OWN_CONNECTIONS: i64 = 128;
 
 vrt::words! {
@@ -41,7 +39,6 @@ vrt::words! {
 }
 
 vrt::vmod_args! {
-    /// What a database is made of.
     struct DatabaseArgs<'a> {
         location: STRING as &'a [u8] = "",
         r#type: DbType as DbType = Auto,
@@ -68,7 +65,6 @@ vrt::vmod_args! {
 }
 
 vrt::vmod_args! {
-    /// A command and its arguments.
     struct CommandArgs<'a> {
         command: STRING as &'a [u8],
         cmd_arg1: [STRING] as Option<&'a [u8]>,
@@ -479,7 +475,6 @@ fn free(this: &Arc<Database>, call: &mut Call<'_>) -> CallResult<VOID> {
     give(())
 }
 
-/// The command and the reply of a task.
 #[derive(Default)]
 struct State {
     args: Vec<Vec<u8>>,
@@ -487,7 +482,7 @@ struct State {
     limit: Option<Duration>,
     retries: Option<u32>,
     reply: Option<Reply>,
-    /// Why there is none, until the log has it.
+    /// Reason why there is no reply, until the log has it.
     failure: Option<String>,
 }
 
@@ -644,7 +639,7 @@ fn nth(call: &mut Call<'_>, database: &Arc<Database>, index2: i64, is_it: impl F
     is(call, database, |reply| matches!(reply, Reply::Array(all) if all.get(index).is_some_and(is_it)))
 }
 
-/// As a text; arrays have none.
+/// The reply as a text; arrays have none.
 fn shown(reply: &Reply) -> Option<Text> {
     match reply {
         Reply::Nil | Reply::Array(_) => None,

@@ -29,15 +29,14 @@ use vmod_support::args::fail;
 
 /// Requests of a task.
 const MAX: usize = 64;
-/// How many requests deep a request to this server may be.
+/// Highest depth of requests to this server that cause each other.
 const DEEPEST: i64 = 10;
-/// How long a request out of VCL may take when nobody says.
+/// Default limit for a request made by VCL.
 const LONGEST: Duration = Duration::from_secs(600);
 /// Connections that a client keeps for later.
 const KEPT: usize = 64;
-/// For how long.
+/// Time for which a connection is kept.
 const KEPT_FOR: Duration = Duration::from_secs(60);
-/// How often they are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Bytes of a redirection's body that are read to keep its connection.
 const SKIPPED: usize = 64 * 1024;
@@ -48,7 +47,6 @@ const SECRETS: [&[u8]; 6] =
 const OF_BODY: [&[u8]; 3] = [b"content-encoding", b"content-language", b"content-type"];
 
 vrt::vmod_args! {
-    /// What a client is made of.
     struct ClientArgs<'a> {
         base_url: [STRING] as Option<&'a Text>,
         https: [BOOL] as Option<bool>,
@@ -177,16 +175,13 @@ fn error(this: &ClientObject, call: &mut Call<'_>, name: &[u8]) -> CallResult<ST
     answered(call, this, name, |done| done.as_ref().err().map(|reason| Text::from(reason.as_bytes())))
 }
 
-/// What `new` makes.
 struct ClientObject {
     client: Arc<Client>,
     director: Arc<dyn Director>,
 }
 
-/// How requests are sent, and the connections for them.
 struct Client {
     base_url: Option<String>,
-    /// How many redirections are followed.
     follow: usize,
     /// Those to other hosts, too.
     follows_hosts: bool,
@@ -198,7 +193,6 @@ struct Client {
     /// The proxies' URLs, for http and for https.
     proxies: [Option<String>; 2],
     idle: Mutex<Vec<Idle>>,
-    /// Whether a task looks after them.
     is_swept: AtomicBool,
 }
 
@@ -209,18 +203,16 @@ struct Idle {
     since: Instant,
 }
 
-/// How a URL's host is reached.
+/// Hops on the way to a URL's host.
 struct Route<'a> {
-    /// Whether there is TLS with the first hop, its host and port.
+    /// The first hop: whether by TLS, host, port.
     first: (bool, &'a str, &'a str),
     way: Way,
     place: &'a UrlParts<'a>,
 }
 
-/// What the first hop is.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
-    /// The host itself.
     Straight,
     /// A proxy that is asked for the whole URL.
     Asked,
@@ -229,7 +221,7 @@ enum Way {
 }
 
 impl Route<'_> {
-    /// What connections have in common that can stand for each other.
+    /// The key under which interchangeable connections are kept.
     fn name(&self) -> String {
         let (is_sealed, host, port) = self.first;
         let (scheme, end) = (if is_sealed { "https" } else { "http" }, self.place);
@@ -250,7 +242,6 @@ impl Route<'_> {
     }
 }
 
-/// The requests of a task, by client and name.
 #[derive(Default)]
 struct Requests(HashMap<(usize, Vec<u8>), Entry>);
 
@@ -311,7 +302,7 @@ fn new(call: &mut Call<'_>, name: &str, args: ClientArgs<'_>) -> Result<ClientOb
     }
 }
 
-/// How a request of this client is called among those of the task.
+/// The key of this client's request among those of the task.
 fn key(made: &ClientObject, text: &[u8]) -> (usize, Vec<u8>) {
     (Arc::as_ptr(&made.client).addr(), text.to_vec())
 }
@@ -350,7 +341,6 @@ fn unsent<'a>(call: &'a mut Call<'_>, made: &ClientObject, name: &[u8], who: &st
     }
 }
 
-/// Sends it, if that wasn't done yet.
 fn send(call: &mut Call<'_>, made: &ClientObject, text: &[u8]) -> Result<Rc<Slot>, Failure> {
     let depth = client::depth(call.ctx);
     let client = made.client.clone();
@@ -401,7 +391,7 @@ fn header(answer: &Answer, name: &[u8], separator: Option<&[u8]>) -> Option<Text
     }
 }
 
-/// Whether a redirection stays with the server that answers `from`, or with the same host's by https.
+/// True if a redirection stays with the server that answers `from`, or goes to the same host by https.
 fn stays(from: &str, location: &[u8]) -> Result<bool, String> {
     let url = client::join(from, &String::from_utf8_lossy(location));
     let (from, to) = (client::place(from)?, client::place(&url)?);
@@ -410,7 +400,7 @@ fn stays(from: &str, location: &[u8]) -> Result<bool, String> {
     Ok(is_server && from.host.eq_ignore_ascii_case(to.host))
 }
 
-/// Where a redirection leads, and what of the request goes there.
+/// Changes the request for a redirection: its URL, and the fields that may go there.
 fn redirected(request: &mut Request, status: u16, location: &[u8]) -> Result<(), String> {
     let old = request.url.clone();
     request.url = client::join(&old, &String::from_utf8_lossy(location));
@@ -599,7 +589,6 @@ impl Client {
         }
     }
 
-    /// Answers a fetch.
     async fn serve(self: Arc<Self>, mut responder: Responder) -> Result<(), FailureText> {
         let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
             Ok(text) => Ok(text.to_owned()),

@@ -18,11 +18,8 @@ use vrt::{Failure, Method, Text};
 use crate::support::body_collector::{BodyCollector, MAX_BODY_BYTES, WorkState};
 use vmod_support::args::fail;
 
-/// Patterns of one store.
 const MAX_KEPT: i64 = 10_000;
-/// Pairs for one body.
 const MAX_PAIRS: usize = 100;
-/// Bytes of a compiled pattern.
 const PATTERN_BYTES: usize = 10 << 20;
 
 vrt::vmod! {
@@ -188,7 +185,7 @@ fn replace(
     }
 }
 
-/// `None`: nothing matches.
+/// The subject with matches replaced; `None` if nothing matches.
 fn replaced(regex: &Regex, subject: &[u8], with: &[u8], most: usize) -> Result<Option<Vec<u8>>, &'static str> {
     let (mut out, mut done) = (Vec::new(), 0);
     let mut seen = false;

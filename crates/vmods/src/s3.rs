@@ -22,9 +22,7 @@ use vmod_support::sign::{self, Key, Payload, Provider, Scope};
 
 /// Names that nobody asked for so long go.
 const UNUSED_SECONDS: f64 = 7200.0;
-/// How often names are looked up again, in seconds.
 const TTL: f64 = 10.0;
-/// How long the first lookup of a name may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 vrt::words! {

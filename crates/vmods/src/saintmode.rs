@@ -158,12 +158,12 @@ impl Saint {
         list.push_back(trouble);
     }
 
-    /// Whether its list can say anything of a director's health.
+    /// True if its list can affect a director's health.
     fn is_in_use(&self) -> bool {
         self.threshold > 0 && !self.list.lock().is_empty()
     }
 
-    /// Why it is sick beyond its backend's own health. `digest` is the object's, if there is one.
+    /// The reason why it is sick beyond its backend's own health. `digest` is the object's, if there is one.
     fn trouble(&self, digest: Option<&[u8; 32]>, now: Real) -> Option<&'static str> {
         let mut list = self.list.lock();
         list.retain(|trouble| trouble.until.0 >= now.0);

@@ -200,7 +200,6 @@ fn sub(
     give(if is_changed { Text::from(out) } else { subject })
 }
 
-/// A `set` object.
 struct Set {
     name: String,
     has_case: bool,
@@ -223,19 +222,17 @@ struct Element {
 struct FrozenSet {
     has_case: bool,
     elements: Vec<Element>,
-    /// In order of their keys.
     keys: Vec<Key>,
 }
 
 struct Key {
     text: Text,
-    /// Which element it is.
+    /// The element's number.
     element: usize,
     /// The longest other key that is a prefix of it.
     prefix: Option<usize>,
 }
 
-/// What the last match of a task found.
 #[derive(Clone, Default)]
 struct LastMatch {
     /// Elements, the shortest first.
@@ -361,7 +358,7 @@ fn chosen(
     }
 }
 
-/// What belongs to the element that the arguments from `at` on mean.
+/// A property of the element that the arguments from `at` on mean.
 fn property<T>(
     call: &mut Call<'_>,
     set: &Arc<Set>,
@@ -427,14 +424,12 @@ impl FrozenSet {
         Ok(FrozenSet { has_case, elements, keys })
     }
 
-    /// The element that is the text.
     fn exact(&self, text: &[u8]) -> Option<usize> {
         let text = folded(text, self.has_case);
         let at = self.keys.binary_search_by(|key| key.text.as_bytes().cmp(text.as_bytes())).ok()?;
         Some(self.keys[at].element)
     }
 
-    /// The elements that are prefixes of the text, the shortest first.
     fn prefixes(&self, text: &[u8]) -> Vec<usize> {
         let text = folded(text, self.has_case);
         let above = self.keys.partition_point(|key| key.text.as_bytes() <= text.as_bytes());

@@ -371,7 +371,7 @@ fn rollback(call: &mut Call<'_>, h: HeadId) -> CallResult<VOID> {
     give(())
 }
 
-/// Why the last ban of this task failed.
+/// Error of this task's last ban.
 #[derive(Default)]
 struct BanError(Option<String>);
 

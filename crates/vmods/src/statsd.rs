@@ -17,7 +17,7 @@ use vmod_support::args::fail;
 
 /// After a name wasn't found (or a socket's path wasn't there), it is looked for again so much later.
 const AGAIN: f64 = 10.0;
-/// How long `vcl_init` waits for a name.
+/// Longest wait of `vcl_init` for a name.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 vrt::vmod! {
@@ -71,7 +71,6 @@ fn counter(call: &mut Call<'_>, text: &[u8], number: i64) -> CallResult<VOID> {
     send(call, text, |batch, name| batch.count(name, number))
 }
 
-/// The way of one VCL to its statsd.
 struct Line {
     settings: RwLock<Settings>,
     /// Samples get lost: said once until one gets through.

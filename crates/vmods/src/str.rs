@@ -73,7 +73,7 @@ fn both(s1: Option<&Text>, s2: Option<&Text>, test: impl Fn(&[u8], &[u8]) -> boo
     give(a.zip(b).is_some_and(|(a, b)| test(a, b)))
 }
 
-/// What of the text lies between `offset` and `n` bytes on (or back).
+/// The part of the text between `offset` and `n` bytes on (or back).
 fn take(text: &[u8], n: i64, offset: i64) -> &[u8] {
     let len = text.len() as i64;
     // Left of the beginning is the end.

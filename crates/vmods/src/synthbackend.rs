@@ -40,7 +40,6 @@ fn from_blob(call: &mut Call<'_>, blob: Option<&Blob>) -> CallResult<BACKEND> {
     given(call, blob.unwrap_or_else(|| Blob::new([])))
 }
 
-/// What a VCL's calls have in common.
 #[derive(Clone)]
 struct Shared {
     director: Arc<dyn Director>,
@@ -63,7 +62,6 @@ fn given(call: &mut Call<'_>, body: Blob) -> CallResult<BACKEND> {
     give(Arc::new(OneAnswer { base, like, service }))
 }
 
-/// The backend of one call.
 struct OneAnswer {
     base: DirectorBase,
     like: Arc<dyn Director>,
@@ -116,7 +114,6 @@ impl Answer for Mirror {
     }
 }
 
-/// Answers with this.
 struct Text(Blob);
 
 impl Answer for Text {

@@ -10,7 +10,6 @@ use testkit_vcl::{Modules, World as AnyWorld};
 use vrt::Method;
 use vrt::vmod::Vmod;
 
-/// Those of this crate.
 pub(crate) struct Ours;
 
 impl Modules for Ours {
@@ -23,17 +22,17 @@ pub(crate) type World = AnyWorld<Ours>;
 const IMPORTS: &str = "import std; import blob; import vtc; import cookie; import directors; import proxy; \
                        import purge; import unix; backend b1 { .host = \"127.0.0.1\"; } backend b2 { .host = \"127.0.0.1\"; } ";
 
-/// What `expr` is as text in vcl_recv.
+/// Value of `expr` as text in vcl_recv.
 fn text(expr: &str) -> String {
     after("", expr)
 }
 
-/// What `expr` is after some statements.
+/// Value of `expr` after some statements.
 fn after(before: &str, expr: &str) -> String {
     World::with(IMPORTS, &format!("{before} set req.http.out = {expr};")).recv("out")
 }
 
-/// What vcl_recv with this body ends with, and its log.
+/// Result of a vcl_recv with this body, and its log.
 fn recv(body: &str) -> (String, Vec<String>) {
     let mut world = World::with(IMPORTS, body);
     let action = world.run(Method::Recv);
@@ -302,7 +301,7 @@ fn proxy_headers() {
     assert_eq!(world.field("out"), "afalsefalse0", "a NUL ends the text");
 }
 
-/// What `expr` is in vcl_recv of a VCL with these lines before it.
+/// Value of `expr` in vcl_recv of a VCL with these lines before it.
 fn with(top: &str, init: &str, expr: &str) -> String {
     let declarations = format!("{top} backend b1 {{ .host = \"127.0.0.1\"; }} sub vcl_init {{ {init} return (ok); }}");
     World::with(&declarations, &format!("set req.http.out = {expr};")).recv("out")

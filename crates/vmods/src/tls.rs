@@ -9,7 +9,8 @@ use vmod_support::codec::Code;
 use vrt::Method;
 use vrt::vmod::{Call, CallResult, Methods, STRING, give};
 
-/// Where release 9 lets it be asked: of the client's connection, and of the origin's in vcl_backend_response.
+/// Subroutines in which release 9 has these functions: for the client's connection, and in vcl_backend_response for the
+/// origin's.
 const BOTH: Methods = Methods::CLIENT.with(Method::BackendResponse.set());
 
 vrt::vmod! {
@@ -105,7 +106,7 @@ fn alpn(call: &mut Call<'_>) -> CallResult<STRING> {
     give(call.ctx.tls().and_then(|info| info.alpn.as_deref()))
 }
 
-/// Of our own certificate, or of the origin's.
+/// A property of our own certificate, or of the origin's.
 fn of_server(call: &mut Call<'_>, pick: fn(&Certificate<'_>) -> String) -> CallResult<STRING> {
     let is_client_side = Methods::CLIENT.has(call.method);
     let info = call.ctx.tls();

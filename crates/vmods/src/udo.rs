@@ -101,7 +101,6 @@ fn self_identify(udo: &Arc<Udo>, call: &mut Call<'_>, identifier: &[u8]) -> Call
     give(is_own)
 }
 
-/// What a task's way through the backends is by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ranking {
     Hash,
@@ -119,7 +118,6 @@ impl Ranking {
     }
 }
 
-/// A `director` object.
 pub(crate) struct Udo {
     base: DirectorBase,
     identifier: String,
@@ -269,13 +267,12 @@ fn self_is_next(this: &Arc<Udo>, call: &mut Call<'_>, lookahead: i64) -> CallRes
     give(healthy.iter().any(|member| addresses(&member.backend).contains(&itself)))
 }
 
-/// The addresses of a backend.
 fn addresses(director: &Arc<dyn Director>) -> Vec<SocketAddr> {
     let endpoint = director.as_backend().map(|backend| &backend.spec().endpoint);
     endpoint.into_iter().flat_map(|endpoint| [endpoint.ipv4, endpoint.ipv6]).flatten().collect()
 }
 
-/// How far behind a member is for a key, by weight.
+/// Distance of a member from a key, by weight.
 fn distance(member: &Member, key: &[u8; 32]) -> f64 {
     let digest = Sha256::new().chain_update(member.hash).chain_update(key).finalize();
     let number = digest[..8].iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
@@ -302,7 +299,6 @@ impl Udo {
         domains.filter(|domain| !domain.is_known()).collect()
     }
 
-    /// All backends of now, in the order that they were added.
     fn members(&self) -> Vec<Member> {
         let config = self.config.read();
         let mut members = config.members.clone();
@@ -318,14 +314,13 @@ impl Udo {
         members
     }
 
-    /// As `Members`, for what all directors show.
+    /// The members in the form that all directors print.
     fn shown(&self) -> Members {
         let mut shown = Members::default();
         self.members().into_iter().for_each(|member| shown.add(member.backend, member.weight));
         shown
     }
 
-    /// The next healthy backend of a task.
     fn next(&self, ctx: &dyn ResolveCtx, progress: &Mutex<Progress>) -> Option<Arc<dyn Director>> {
         let left = progress.lock().left(self, *ctx.digest(), || ctx.random());
         // Not locked while members are asked: one may be a director that has this one in it.
@@ -340,7 +335,7 @@ impl Progress {
         self.tried.iter().any(|tried| same(tried, backend))
     }
 
-    /// Who comes next, and after that: not who was tried.
+    /// Members that weren't tried yet, in the order in which they come.
     fn left(&mut self, udo: &Udo, hash: [u8; 32], random: impl Fn() -> f64) -> Vec<Member> {
         let order = self.order.unwrap_or_else(|| udo.config.read().order);
         let mut left = udo.members();
@@ -356,7 +351,6 @@ impl Progress {
     }
 }
 
-/// A distance as a key to sort by.
 #[derive(PartialEq)]
 struct DistanceKey(f64);
 
@@ -374,7 +368,6 @@ impl Ord for DistanceKey {
     }
 }
 
-/// The backend of the next who has one.
 fn choose(udo: &Udo, ctx: &dyn ResolveCtx, progress: &Mutex<Progress>) -> Option<Arc<Backend>> {
     loop {
         if let Some(found) = udo.next(ctx, progress)?.resolve(ctx) {

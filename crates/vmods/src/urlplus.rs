@@ -300,7 +300,6 @@ fn get_dirname(call: &mut Call<'_>) -> CallResult<STRING> {
     give(name)
 }
 
-/// The URL of a task, once it was taken apart.
 #[derive(Default)]
 struct TaskUrl(Option<Url>);
 
@@ -330,7 +329,6 @@ struct Param {
     is_kept: bool,
 }
 
-/// How a query is written.
 #[derive(Clone, Copy)]
 struct Form {
     sorts: bool,
@@ -338,7 +336,7 @@ struct Form {
     keeps_equal: bool,
 }
 
-/// Whether a path begins and ends with a slash; `None`: as it came.
+/// Slashes at a path's begin and end; `None`: as they came.
 #[derive(Clone, Copy)]
 struct Slashes {
     leading: Option<bool>,
@@ -356,7 +354,6 @@ impl Slashes {
     }
 }
 
-/// Where the transaction's URL is: a fetch's is bereq's.
 fn head_of(call: &mut Call<'_>) -> Result<HeadId, Failure> {
     let found = [HeadId::Req, HeadId::Bereq].into_iter().find(|id| call.ctx.head(*id).is_some());
     found.ok_or(Failure::new("urlplus: there is no URL here"))
@@ -603,7 +600,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is written once is written the same again, and every part of it is a part of what came.
+        /// Writing twice gives the same as writing once, and every part is a part of the input.
         #[test]
         fn any_url(url in "([a-z]{0,3}:?/{0,3})?([ab./?&=:%]{0,12}|\\PC{0,12})", from in -5i64..5, to in -5i64..5, keeps_equal: bool) {
             let parsed = Url::parse(url.as_bytes());

@@ -60,12 +60,12 @@ struct Bucket {
     limit: i64,
     period: f64,
     block: f64,
-    /// When it last gave a token.
+    /// Time at which it last gave a token.
     last: Mono,
     blocked_until: Mono,
 }
 
-/// What names the bucket, if there is a key.
+/// The bucket's name, if there is a key.
 fn named(key: Option<&Text>, (limit, period, block): (i64, f64, f64)) -> Option<Name> {
     Some((key?.clone(), limit, period.to_bits(), block.to_bits()))
 }
@@ -75,7 +75,7 @@ fn part_of(name: &Name) -> &'static Mutex<Part> {
     &parts[hasher.hash_one(name.0.as_bytes()) as usize % PARTS]
 }
 
-/// What `act` makes of the bucket; `None` without a key.
+/// The result of `act` on the bucket; `None` without a key.
 fn with<T>(
     call: &mut Call<'_>,
     key: Option<&Text>,
@@ -92,7 +92,7 @@ fn with<T>(
     Some(act(part.insert(name, Bucket::new(limits, now)), now))
 }
 
-/// What a bucket says; one that isn't there is full.
+/// The result of `read` on a bucket; one that isn't there is full.
 fn read<T>(
     call: &mut Call<'_>,
     key: Option<&Text>,
@@ -111,7 +111,6 @@ fn remove(_: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: 
     }
 }
 
-/// Room for one more.
 fn make_room(part: &mut Part, now: Mono) {
     part.make_room(MAX, |bucket| match bucket.is_as_new(now) {
         true => Worth::Nothing,

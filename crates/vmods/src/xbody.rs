@@ -18,9 +18,7 @@ use crate::support::pattern;
 use vmod_support::args::fail;
 use vmod_support::hashing::Hashing;
 
-/// Calls for one body.
 const MAX_CALLS: usize = 100;
-/// Bytes of all that is captured from one body.
 const MAX_CAPTURED: usize = 64 * 1024;
 /// The filter, and what it leaves with the object.
 const NAME: &str = "xbody";
@@ -171,7 +169,7 @@ fn reset(call: &mut Call<'_>) -> CallResult<VOID> {
     give(())
 }
 
-/// What `synth` keeps for vcl_synth.
+/// Captures that `synth` keeps for vcl_synth.
 #[derive(Default)]
 struct SynthBody(Option<Captures>);
 
@@ -188,7 +186,6 @@ struct Hash {
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The filter.
 #[derive(Default)]
 struct Body {
     gathered: BodyCollector,
@@ -199,7 +196,7 @@ struct Body {
     hashes: Vec<Hash>,
 }
 
-/// How many matches count: `mode` "g" is all of them, "" one; then max.
+/// Number of matches that count: `mode` "g" is all of them, "" one; then max.
 fn most(mode: &[u8], max: i64, who: &str) -> Result<usize, Failure> {
     let most = match mode {
         b"g" => usize::MAX,
@@ -241,7 +238,7 @@ fn add(call: &mut Call<'_>, who: &str, op: Op) -> CallResult<VOID> {
     give(())
 }
 
-/// What the filter left with the object at hand.
+/// Captures that the filter left with the object at hand.
 fn left(call: &mut Call<'_>, who: &str) -> Result<Option<Captures>, Failure> {
     match call.method {
         Method::Deliver => Ok(call.ctx.object_metadata(NAME).map(|left| Captures::read(&left))),
@@ -281,7 +278,7 @@ fn regsub(body: &[u8], regex: &Regex, with: &[u8], most: usize) -> Result<Option
 }
 
 impl Body {
-    /// What passes through as it comes.
+    /// True if the body passes through as it comes.
     fn streams(&self) -> bool {
         self.ops.is_empty() || self.set.is_some()
     }
@@ -375,7 +372,7 @@ impl Filter for Body {
     }
 }
 
-/// What the filter leaves with an object.
+/// Captures that the filter leaves with an object.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 struct Captures {
     captured: Pairs,
@@ -510,7 +507,7 @@ mod tests {
             Captures::read(&stored[..cut.min(stored.len())]);
         }
 
-        /// As regsuball, however the body is cut.
+        /// The filter gives what regsuball does, however the body is cut.
         #[test]
         fn any_pattern(pattern in "[ab.*+?()|^$\\\\-]{0,10}", with in "[a\\\\0-2]{0,5}", body in "[ab\n]{0,60}", cut in 1usize..70) {
             let Ok(regex) = Regex::new(pattern.as_bytes()) else { return Ok(()) };

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
 /// An ACL as its declaration says it.
 #[derive(Clone, Debug, Default)]
 pub struct Decl {
-    /// Its name in VCL.
+    /// The name in VCL.
     pub name: String,
     /// The flags after the name.
     pub flags: Flags,
@@ -16,7 +16,7 @@ pub struct Decl {
     pub entries: Vec<Entry>,
 }
 
-/// `+log`, `-pedantic`, `+table`.
+/// The flags `+log`, `-pedantic` and `+table`.
 #[derive(Clone, Copy, Debug)]
 pub struct Flags {
     /// Log a `VCL_acl` record for each match.
@@ -33,23 +33,23 @@ impl Default for Flags {
     }
 }
 
-/// One entry.
+/// One entry of a declaration.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
-    /// `!`
+    /// True for an entry with `!`.
     pub negated: bool,
     /// In parentheses: left out when its name can't be resolved.
     pub ignorable: bool,
-    /// What is in the quotes; `address/mask` is possible.
+    /// Text in the quotes; `address/mask` is possible.
     pub addr: String,
     /// The number after `"..." /`.
     pub mask: Option<u32>,
 }
 
-/// Why an ACL can't be built; `entry` is its index in [`Decl::entries`].
+/// Reason why an ACL can't be built; `entry` is its index in [`Decl::entries`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclError {
-    /// Which entry.
+    /// Index of the entry.
     pub entry: usize,
     /// True: the mask is to blame; false: the address.
     pub at_mask: bool,
@@ -62,7 +62,7 @@ pub struct AclError {
 /// Turns a host name into addresses, or says why not (`getaddrinfo`'s text).
 pub type Resolve<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<IpAddr>, String>;
 
-/// A built ACL.
+/// An ACL that can match addresses.
 #[derive(Debug)]
 pub struct Acl {
     name: String,
@@ -84,7 +84,7 @@ struct Rule {
     entry: usize,
 }
 
-/// What a match found.
+/// Result of a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict<'a> {
     /// The value of `ip ~ acl`.
@@ -127,12 +127,12 @@ impl Acl {
         Ok(acl)
     }
 
-    /// Its name.
+    /// The name in VCL.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Matches an address.
+    /// Matches an address against the entries.
     pub fn matches(&self, ip: IpAddr) -> Verdict<'_> {
         match self.rule_of(ip) {
             Some(rule) => Verdict { allowed: rule.allowed, log: rule.log.as_deref() },
@@ -183,7 +183,7 @@ impl Acl {
         })
     }
 
-    /// How many rules no longer rule covers part of: Varnish puts just these into its table.
+    /// Number of rules that no longer rule covers part of: Varnish puts just these into its table.
     fn disjoint_rules(&self) -> usize {
         [&self.v4, &self.v6].into_iter().map(Family::outermost).sum()
     }

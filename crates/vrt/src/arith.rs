@@ -42,7 +42,7 @@ pub(crate) fn negated(value: Value) -> Result<Value, Failure> {
     })
 }
 
-/// As Varnish: what has no bytes is unset afterwards.
+/// Changes the case as Varnish does: a text without bytes is unset afterwards.
 pub(crate) fn cased(value: Value, upper: bool) -> Value {
     match value {
         Value::String(Some(text)) if !text.is_empty() => {

@@ -13,12 +13,12 @@ pub const INT_MAX: i64 = 999_999_999_999_999;
 /// VCL's real numbers have 12 digits before the point and 3 after it.
 pub const REAL_MAX: f64 = 999_999_999_999.999;
 
-/// Whether VCL can show and take this integer.
+/// True if VCL can show and take this integer.
 pub fn int_is_valid(value: i64) -> bool {
     (-INT_MAX..=INT_MAX).contains(&value)
 }
 
-/// Whether VCL can show and take this number.
+/// True if VCL can show and take this number.
 pub fn real_is_valid(value: f64) -> bool {
     (-REAL_MAX..=REAL_MAX).contains(&value)
 }
@@ -107,7 +107,7 @@ fn append_time(out: &mut Vec<u8>, value: f64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `:BASE64:`
+/// Appends `:BASE64:`, the text form of a BLOB.
 fn append_blob(out: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     out.push(b':');

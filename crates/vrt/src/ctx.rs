@@ -15,12 +15,12 @@ use tables::vclvars::{HeadId, Var};
 
 use crate::value::{BackendRef, Value};
 
-/// Why VCL failed: the text of the `VCL_Error` record. The transaction then goes on as after `return (fail)`.
+/// A failure of VCL: the text of the `VCL_Error` record. The transaction then goes on as after `return (fail)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(pub Cow<'static, str>);
 
 impl Failure {
-    /// With that text.
+    /// A failure with this text.
     pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
         Failure(text.into())
     }
@@ -41,11 +41,9 @@ impl From<String> for Failure {
 /// Something VCL waits for.
 pub type Wait<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// What VCL sees of its transaction.
-///
-/// Lines of heads, and the parts of start lines (`req.url`, `resp.status`, ...), are read and written by the machine
-/// itself through [`Ctx::head`] and [`Ctx::edit`], logging included. All other variables go through
-/// [`Ctx::get`] and [`Ctx::set`].
+/// The transaction as VCL sees it.  Lines of heads, and the parts of start lines (`req.url`, `resp.status`, ...), are
+/// read and written by the machine itself through [`Ctx::head`] and [`Ctx::edit`], logging included. All other
+/// variables go through [`Ctx::get`] and [`Ctx::set`].
 pub trait Ctx {
     /// The head, when this transaction has it now. `ReqTop` is the request's own when there is no parent.
     fn head(&mut self, id: HeadId) -> Option<&Head>;
@@ -56,7 +54,8 @@ pub trait Ctx {
     /// A variable that isn't part of a head. Never asked for those, nor for `now`.
     fn get(&mut self, var: Var) -> Value;
 
-    /// Whether the response's filters still follow from `do_esi` and its like: what VCL asks before it reads or sets one.
+    /// Checks that the response's filters still follow from `do_esi` and its like: VCL asks before it reads or sets
+    /// one.
     ///
     /// # Errors
     /// VCL has set the filters themselves, and fails with that text.
@@ -83,7 +82,7 @@ pub trait Ctx {
     /// VCL fails with that text.
     fn body(&mut self, data: &[u8], append: bool) -> Result<(), Failure>;
 
-    /// The transaction's log.
+    /// Log of the transaction.
     fn log(&mut self) -> &mut TxnLog;
 
     /// `hash_data()`: a piece is added to the hash as it is and logged as `Hash`; `None` adds a single NUL and logs
@@ -107,10 +106,10 @@ pub trait Ctx {
     /// What is wrong with the expression.
     fn ban(&mut self, spec: &[u8]) -> Result<(), String>;
 
-    /// Both times.
+    /// Wall and monotonic clock.
     fn clock(&self) -> &Clock;
 
-    /// What modules keep until this task (request or fetch) ends: PRIV_TASK.
+    /// State that modules keep until this task (request or fetch) ends: PRIV_TASK.
     fn task(&mut self) -> &mut Privates;
 
     /// `std.rollback(req | bereq)`: the head as it was at the task's start.
@@ -148,7 +147,7 @@ pub trait Ctx {
         None
     }
 
-    /// What the TLS handshake agreed on: of the client's connection on the client side, of the origin's in
+    /// Parameters of the TLS handshake: of the client's connection on the client side, of the origin's in
     /// `vcl_backend_response`. `None` without TLS.
     fn tls(&mut self) -> Option<&tls::Info> {
         None
@@ -167,10 +166,10 @@ pub trait Ctx {
     /// VCL fails with that text (called in the wrong place).
     fn purge(&mut self, ttl: f64, grace: Option<f64>, keep: Option<f64>) -> Result<i64, Failure>;
 
-    /// Whether this cache is the one in which a ban or a purge counts.
+    /// Checks that a ban or a purge counts in this cache.
     ///
     /// # Errors
-    /// VCL fails with that text: it isn't any more, and nobody shall believe that it was done.
+    /// VCL fails with that text: it doesn't any more, and nobody shall believe that it was done.
     fn may_invalidate(&self) -> Result<(), Failure> {
         Ok(())
     }
@@ -225,8 +224,8 @@ pub trait Ctx {
         false
     }
 
-    /// What modules inject into the chain of the body of this transaction's response: filters that run on its way into the cache or to the
-    /// client. `None` where no response goes through filters.
+    /// Filters that modules inject into the chain of the body of this transaction's response: they run on its way into
+    /// the cache or to the client. `None` where no response goes through filters.
     fn injected_filters(&mut self) -> Option<&mut filters::InjectedFilters> {
         None
     }
@@ -237,7 +236,7 @@ pub trait Ctx {
         None
     }
 
-    /// Whether this server makes that coding and undoes it, as far as `vcl_init` can know.
+    /// True if this server makes that coding and undoes it, as far as `vcl_init` can know.
     fn is_coding_made(&mut self, coding: message::Coding) -> bool {
         let _ = coding;
         false
@@ -248,7 +247,7 @@ pub trait Ctx {
         None
     }
 
-    /// Whether a backend or director is healthy for this transaction.
+    /// True if a backend or director is healthy for this transaction.
     fn healthy(&mut self, director: &BackendRef) -> bool {
         director.healthy(self.clock().real()).ok
     }
@@ -256,10 +255,10 @@ pub trait Ctx {
     /// A property of a store: `free_space` and `used_space` as BYTES, `happy` as BOOL; what `std` and VCL ask.
     fn store(&mut self, name: &[u8], property: StoreProperty) -> Value;
 
-    /// What a director chooses for this transaction now (`.resolve()`).
+    /// The director's choice for this transaction now (`.resolve()`).
     fn resolve(&mut self, director: &BackendRef) -> Option<BackendRef>;
 
-    /// Whether a store of that name exists (`storage.name`, `set beresp.storage_hint`).
+    /// True if a store of that name exists (`storage.name`, `set beresp.storage_hint`).
     fn has_store(&mut self, name: &[u8]) -> bool;
 }
 
@@ -298,7 +297,7 @@ mod dice {
     }
 }
 
-/// What may be asked of a store.
+/// Properties of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum StoreProperty {
@@ -307,7 +306,7 @@ pub enum StoreProperty {
     Happy,
 }
 
-/// What modules keep for the life of something: one value per type and key. Dropped in the order they were made.
+/// Values that modules keep for the life of something: one value per type and key. Dropped in the order they were made.
 #[derive(Default)]
 pub struct Privates(Vec<(TypeId, usize, Box<dyn Any>)>);
 
@@ -347,7 +346,7 @@ impl Privates {
         self.0.iter_mut().find(|(t, k, _)| (*t, *k) == (id, key)).and_then(|(_, _, v)| v.downcast_mut())
     }
 
-    /// Whether nothing is kept.
+    /// True if nothing is kept.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

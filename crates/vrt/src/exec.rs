@@ -362,7 +362,7 @@ impl Machine {
         Ok(Next::Op)
     }
 
-    /// What the function called at `site` is given beside its arguments.
+    /// The environment of the function called at `site`, beside its arguments.
     fn call_at<'a>(&mut self, site: &'a BoundCall, vcl: &'a Arc<LoadedVcl>, ctx: &'a mut dyn Ctx) -> Call<'a> {
         Call {
             ctx,
@@ -427,7 +427,7 @@ impl Machine {
 }
 
 impl Outside {
-    /// What a trial reports instead of the call, and the value that VCL goes on with.
+    /// The report of a trial instead of the call, and the value that VCL goes on with.
     fn in_a_trial(&self, args: &[Value], now: f64) -> (String, Value) {
         let shown: Vec<String> = args.iter().filter_map(shown).collect();
         let call = format!("call {}({})", self.name, shown.join(", "));

@@ -97,7 +97,6 @@ fn full(says: &str, id: HeadId, limits: HeadLimits, lost: LostHeader) -> Failure
     .into()
 }
 
-/// Sets a textual part.
 pub(crate) fn set_text(ctx: &mut dyn Ctx, var: Var, id: HeadId, part: Part, text: &[u8]) -> Result<(), Failure> {
     if text.is_empty() {
         return Err(format!("Setting {} to empty string", var.name()).into());
@@ -130,7 +129,6 @@ pub fn set_url(ctx: &mut dyn Ctx, id: HeadId, url: &[u8]) -> Result<(), Failure>
     set_text(ctx, var, id, Part::Url, url)
 }
 
-/// Why a number is no status.
 pub(crate) fn check_status(what: &str, status: i64) -> Result<u16, Failure> {
     let reason = match status {
         i64::MIN..=-1 => format!("{what} ({status}) is negative"),
@@ -157,7 +155,7 @@ pub(crate) fn set_status(ctx: &mut dyn Ctx, var: Var, id: HeadId, status: i64) -
     Ok(())
 }
 
-/// Whether values are checked: the feature `validate_headers`.
+/// Feature `validate_headers`: values are checked.
 static VALIDATES: AtomicBool = AtomicBool::new(true);
 
 /// Has values that VCL sets checked for control bytes, for the whole process, or not any longer.

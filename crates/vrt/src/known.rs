@@ -18,17 +18,16 @@ use crate::loaded::LoadedVcl;
 use crate::machine::Machine;
 use crate::memo::{self, AnswerSlot, Answers};
 
-/// What is known of a subject.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SubjectFacts {
     answers: Answers,
-    /// Where all that have the same value keep it.
+    /// Place where all that have the same value keep them.
     place: AnswerSlot,
 }
 
 /// Texts for which a search for all of them at once is cheaper than running each pattern.
 const FEWEST_NEEDS: usize = 3;
-/// So many patterns are cheaper to run than to remember, if they need no regex.
+/// Number of patterns that are cheaper to run than to remember, if they need no regex.
 const FEW_PLAIN: usize = 2;
 /// Guards that are walked at once, before the budget is looked at again.
 const MAX_GUARDS: usize = 1024;
@@ -48,9 +47,9 @@ pub(crate) struct Prefilter {
     /// Long lists, which most values have nothing of; whether any of them matches.
     lists: u64,
     any: Option<AnyOf>,
-    /// What is known when there is no value.
+    /// Answers when there is no value.
     unset: Answers,
-    /// Its number in [`memo`]; 0: its tests are cheaper than looking there.
+    /// Number in [`memo`]; 0: its tests are cheaper than looking there.
     number: u64,
 }
 
@@ -124,7 +123,7 @@ impl Prefilter {
         at.map_or(0, |at| self.texts[at].1)
     }
 
-    /// What can be told before any pattern is run.
+    /// Answers that need no pattern to be run.
     fn first(&self, value: Option<&[u8]>) -> SubjectFacts {
         let Some(value) = value else { return SubjectFacts { answers: self.unset, place: AnswerSlot::default() } };
         let (place, answers) = if self.number == 0 { Default::default() } else { memo::recall(self.number, value) };

@@ -22,7 +22,7 @@ use crate::profile::Profile;
 use crate::value::Text;
 use crate::vmod::{Constructor, Function, Object, ObjectMethod, PrivCell, Vmod};
 
-/// What loading needs from the worker.
+/// Services of the worker that loading needs.
 pub trait Env {
     /// Makes a backend (its display name is `vcl.name`); probing starts when the VCL gets warm.
     fn backend(&self, vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) -> Arc<dyn Director>;
@@ -33,7 +33,7 @@ pub trait Env {
     /// A log for what `vcl_init` and `vcl_fini` log: it belongs to no transaction.
     fn log(&self) -> TxnLog;
 
-    /// The worker's clock.
+    /// Clock of the worker.
     fn clock(&self) -> Clock;
 
     /// The parameters of now.
@@ -41,7 +41,7 @@ pub trait Env {
         Params::default()
     }
 
-    /// `server.identity` and `server.hostname`.
+    /// Values of `server.identity` and `server.hostname`.
     fn server_names(&self) -> (&str, &str) {
         ("", "")
     }
@@ -64,7 +64,7 @@ pub trait Env {
 /// Makes a backend of the VCL of that name; it is cold.
 pub type BackendMaker = Arc<dyn Fn(&str, BackendSpec) -> Arc<dyn Director> + Send + Sync>;
 
-/// Why a program can't be loaded: the text for the CLI.
+/// Reason why a program can't be loaded: the text for the CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError(pub String);
 
@@ -72,17 +72,17 @@ pub struct LoadError(pub String);
 pub struct LoadedVcl {
     /// The name given by `vcl.load`.
     pub name: String,
-    /// Its program.
+    /// The compiled program.
     pub program: Program,
-    /// Its `backend` declarations, in order; `None` for `backend x none;`.
+    /// Backends in the order of their declarations; `None` for `backend x none;`.
     pub backends: Vec<Option<Arc<dyn Director>>>,
-    /// Its `acl` declarations, in order.
+    /// ACLs in the order of their declarations.
     pub acls: Vec<Arc<Acl>>,
-    /// Its patterns, in order.
+    /// Patterns in the program's order.
     pub regexes: Vec<Arc<Regex>>,
     /// The names of its stores.
     pub(crate) stores: Vec<Text>,
-    /// For each of the program's subjects.
+    /// Prefilter of each of the program's subjects.
     pub(crate) sieves: Vec<Prefilter>,
     /// For each name of a field, the first that is the same in lower case.
     pub(crate) same_fields: Vec<u16>,
@@ -95,14 +95,13 @@ pub struct LoadedVcl {
     /// `vcl_init` has ended: from now on backends hear here that they are warm.
     is_ready: AtomicBool,
     backend_maker: Option<BackendMaker>,
-    /// What its lines cost, when asked.
+    /// Cost of its lines, when asked.
     pub profile: Profile,
 }
 
-/// What a module does once `vcl_init` has ended well.
+/// Work of a module once `vcl_init` has ended well.
 type Completion = Box<dyn FnOnce() -> Result<(), Failure> + Send>;
 
-/// A call, bound to code.
 pub(crate) struct BoundCall {
     pub import: u32,
     pub args: usize,
@@ -127,7 +126,7 @@ pub(crate) enum Code {
 }
 
 impl LoadedVcl {
-    /// What `req.backend_hint` is at first. `None` when it is declared as `none`, or there is none.
+    /// The initial value of `req.backend_hint`. `None` when it is declared as `none`, or there is none.
     pub fn default_backend(&self) -> Option<&Arc<dyn Director>> {
         self.program.default_backend.and_then(|id| self.backends.get(id as usize)?.as_ref())
     }

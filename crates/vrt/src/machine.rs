@@ -16,7 +16,7 @@ use crate::loaded::LoadedVcl;
 use crate::profile::{Look, Looking, NoWatch, Watch};
 use crate::value::{Text, Value};
 
-/// What a subroutine ended with. [`Action::name`] is the word in VCL.
+/// End of a subroutine. [`Action::name`] is the word in VCL.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum Action {
@@ -81,7 +81,7 @@ impl Action {
     }
 }
 
-/// Why [`Machine::run`] came back.
+/// Reasons for [`Machine::run`] to return.
 pub enum Outcome {
     /// The subroutine ended. `VCL_return` is logged.
     Done(Action),
@@ -96,14 +96,14 @@ pub enum Outcome {
 /// Ops that one [`Machine::run`] executes at most, of some 50 nanoseconds each: the few subroutines of a request that stay below it
 /// may run in one turn.
 const BUDGET: u32 = 2_000;
-/// What matching a pattern counts beside the subject's length: in ops.
+/// Ops that matching a pattern counts beside the subject's length.
 const MATCH_OPS: usize = 8;
 /// Bytes of a subject that are matched in the time of an op, and by the backtracker.
 const MATCHED_AN_OP: usize = 16;
 const BACKTRACKED_AN_OP: usize = 1;
 /// Bytes of a text that are moved, and logged, in the time of an op.
 const MOVED_AN_OP: usize = 64;
-/// What each match that is replaced counts, without groups and with them.
+/// Ops that each replaced match counts, without groups and with them.
 const REPLACED_OPS: usize = 6;
 const GROUPS_OPS: usize = 20;
 /// Ops that one subroutine of the machine may execute in all. VCL has no loops, but calls can fan out without end.
@@ -118,47 +118,46 @@ pub struct Machine {
     pub(crate) stack: Vec<Value>,
     /// Texts under construction, one after the other.
     pub(crate) text: Vec<u8>,
-    /// Where each of them begins.
+    /// Offset of each of them.
     pub(crate) marks: Vec<u32>,
     pub(crate) flag: bool,
-    /// See [`crate::vmod::Call::first_piece`].
     pub(crate) first_piece: Option<u32>,
     /// `now`: the same for a whole subroutine.
     pub(crate) now: f64,
     pub(crate) method: Option<Method>,
     pub(crate) pc: u32,
-    /// Whether `vsl_mask` lets `VCL_trace` through.
+    /// True if `vsl_mask` lets `VCL_trace` through.
     pub(crate) traces: bool,
-    /// Whether each op is to be run by itself: for `VCL_trace`, or for a profile.
+    /// True if each op is to be run by itself: for `VCL_trace`, or for a profile.
     pub(crate) stepwise: bool,
-    /// How a profile looks at this run.
+    /// Way in which a profile looks at this run.
     look: Option<Look>,
-    /// What is known of each subject of the program.
+    /// Known answers about each subject of the program.
     pub(crate) known: Vec<SubjectFacts>,
     /// The `regsub` that isn't through: what is done of it is the innermost text.
     pub(crate) substitution: Option<Substitution>,
     calls: Vec<u32>,
-    /// Where `beresp.uncacheable` was set last, and where that subroutine was called from.
+    /// Place where `beresp.uncacheable` was set last, and where that subroutine was called from.
     pub(crate) uncacheable_at: Option<(u32, Option<u32>)>,
     state: State,
     ops: u64,
-    /// What the last op counts beyond one, of the budget.
+    /// Ops that the last op counts beyond one, of the budget.
     charged: u32,
 }
 
 /// A place in VCL, as people are told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceLocation<'a> {
-    /// The subroutine.
+    /// Name of the subroutine.
     pub sub: &'a str,
     /// The file; `<builtin>` for the built-in VCL.
     pub file: &'a str,
-    /// The line.
+    /// Number of the line.
     pub line: u32,
 }
 
 impl SourceLocation<'_> {
-    /// Whether it is in the built-in VCL.
+    /// True if it is in the built-in VCL.
     pub fn is_builtin(&self) -> bool {
         self.file == "<builtin>"
     }
@@ -186,10 +185,10 @@ enum State {
     },
 }
 
-/// What an op does to the run.
+/// Effect of an op on the run.
 pub(crate) enum Next {
     Op,
-    /// It isn't through: it goes on when it is run again.
+    /// The op isn't through: it goes on when it is run again.
     Again,
     End(Action),
     Wait {
@@ -198,19 +197,19 @@ pub(crate) enum Next {
     },
 }
 
-/// What matching so many bytes against a pattern counts.
+/// Ops that matching so many bytes against a pattern counts.
 pub(crate) fn match_ops(regex: &Regex, bytes: usize) -> usize {
     let an_op = if regex.is_backtracking() { BACKTRACKED_AN_OP } else { MATCHED_AN_OP };
     MATCH_OPS + bytes / an_op
 }
 
-/// What replacing so many matches counts, with groups or without.
+/// Ops that replacing so many matches counts, with groups or without.
 pub(crate) fn replacing_ops(matches: usize, captures: bool) -> usize {
     matches * if captures { GROUPS_OPS } else { REPLACED_OPS }
 }
 
 impl Machine {
-    /// Nothing runs yet.
+    /// A machine that runs nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -251,19 +250,20 @@ impl Machine {
         self.vcl.as_ref()
     }
 
-    /// Where it is in the source: file, line and column of the op that runs next. For the watchdog and for errors.
+    /// Position in the source: file, line and column of the op that runs next. For the watchdog and for errors.
     pub fn place(&self) -> Option<(&str, u32, u32)> {
         let program = &self.vcl.as_ref()?.program;
         let place = program.places.get(*program.op_places.get(self.pc as usize)? as usize)?;
         Some((&program.sources.get(place.source as usize)?.name, place.line, place.pos))
     }
 
-    /// Where the last subroutine ended: its `return`, or what failed.
+    /// Place where the last subroutine ended: its `return`, or what failed.
     pub fn ended_at(&self) -> Option<SourceLocation<'_>> {
         self.source_location(self.pc)
     }
 
-    /// Where the last subroutine set `beresp.uncacheable`; in the built-in VCL's `vcl_beresp_hitmiss` it is who called that.
+    /// Place where the last subroutine set `beresp.uncacheable`; in the built-in VCL's `vcl_beresp_hitmiss` that of its
+    /// caller.
     pub fn uncacheable_at(&self) -> Option<SourceLocation<'_>> {
         let (pc, caller) = self.uncacheable_at?;
         let location = self.source_location(pc)?;
@@ -299,12 +299,11 @@ impl Machine {
         self.charged = self.charged.saturating_add(ops.min(BUDGET as usize) as u32);
     }
 
-    /// Whether what was charged is a budget for itself.
+    /// True if the charge is a budget by itself.
     pub(crate) fn is_overcharged(&self) -> bool {
         self.charged >= BUDGET
     }
 
-    /// Notes that `beresp.uncacheable` is set here.
     pub(crate) fn note_uncacheable(&mut self) {
         self.uncacheable_at = Some((self.pc, self.calls.last().map(|back| back - 1)));
     }
@@ -436,7 +435,7 @@ impl Machine {
         Outcome::OutOfBudget
     }
 
-    /// What the future of [`Outcome::Wait`] gave; the next [`Machine::run`] goes on with it.
+    /// Sets the result of [`Outcome::Wait`]'s future; the next [`Machine::run`] goes on with it.
     pub fn resume(&mut self, result: Result<Value, Failure>) {
         self.state = match self.state {
             State::Waiting { void } => State::Resumed { void, result },
@@ -488,12 +487,11 @@ impl Machine {
         self.marks.push(self.text.len() as u32);
     }
 
-    /// Where the innermost text begins; it is closed by truncating to there.
+    /// Offset of the innermost text; it is closed by truncating to there.
     pub(crate) fn close_text(&mut self) -> usize {
         self.marks.pop().expect("the compiler balances the texts") as usize
     }
 
-    /// Closes the innermost text.
     pub(crate) fn take_text(&mut self) -> Text {
         let from = self.close_text();
         let text = Text::copy(&self.text[from..]);

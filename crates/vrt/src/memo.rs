@@ -19,14 +19,14 @@ const LONGEST: usize = 512 - 64;
 /// Values that were seen once: only so much of their hash is kept.
 const SEEN: usize = 2048;
 
-/// What is known of a value: a bit for each test of its subject.
+/// Known answers about a value: a bit for each test of its subject.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Answers {
     pub asked: u64,
     pub holds: u64,
 }
 
-/// Where a value's answers are kept; by default nowhere.
+/// Place of a value's answers; by default nowhere.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AnswerSlot {
     entry: u16,
@@ -36,7 +36,7 @@ pub(crate) struct AnswerSlot {
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// Whose tests these are; 0: none, the entry is free.
+    /// Number of the tests' owner; 0: none, the entry is free.
     of: u64,
     hash: u64,
     stamp: u64,
@@ -60,7 +60,7 @@ thread_local! {
     static MEMO: RefCell<Memo> = RefCell::new(Memo::new());
 }
 
-/// What is known of `value` in the tests of `of`, and where to keep what will be found out.
+/// Known answers about `value` in the tests of `of`, and the place for further ones.
 pub(crate) fn recall(of: u64, value: &[u8]) -> (AnswerSlot, Answers) {
     if value.len() > LONGEST {
         return Default::default();

@@ -89,30 +89,30 @@ struct Sum {
 /// Counts and cost of one line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// Index into [`Program::sources`].
+    /// Index into [`Program::sources`], for the line's file.
     pub source: u32,
     /// The line, from 1.
     pub line: u32,
-    /// How often it ran: counted at first, then drawn from a sample.
+    /// Number of runs: counted at first, then drawn from a sample.
     pub runs: u64,
-    /// How often its condition held; `None` for a line that has none.
+    /// Number of times that its condition held; `None` for a line that has none.
     pub held: Option<u64>,
     /// CPU time of all its runs, in nanoseconds, without the time that modules wait.
     pub nanos: u64,
-    /// Whether a run of it takes long enough to be told from nothing.
+    /// True if a run of it takes long enough to be told from nothing.
     pub is_measurable: bool,
-    /// Whether it calls a module's function that may do more than tell something.
+    /// True if it calls a module's function that may do more than return a value.
     pub acts: bool,
-    /// Whether its test is answered with others by one look-up.
+    /// True if its test is answered with others by one look-up.
     pub is_grouped: bool,
 }
 
 /// Count and cost of one of the built-in subroutines, with all that it calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Subroutine {
-    /// The subroutine.
+    /// The built-in subroutine.
     pub method: Method,
-    /// How often it ran.
+    /// Number of its runs.
     pub runs: u64,
     /// CPU time of all its runs, in nanoseconds.
     pub nanos: u64,
@@ -131,12 +131,11 @@ pub struct Counted {
     pub look_nanos: f64,
 }
 
-/// How a run is looked at.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Look {
-    /// After each op; it counts for so many runs.
+    /// Times each op; the run counts for so many runs.
     Ops(u64),
-    /// At its beginning and its end.
+    /// Times the run as a whole.
     Whole,
 }
 
@@ -154,7 +153,7 @@ impl Profile {
         self.on.store(on, Relaxed);
     }
 
-    /// Whether runs are counted.
+    /// True if runs are counted.
     pub fn is_on(&self) -> bool {
         self.on.load(Relaxed)
     }
@@ -191,7 +190,7 @@ impl Profile {
         MethodSum { runs, op_nanos, by_whole }
     }
 
-    /// How a run of a subroutine that begins now is to be looked at.
+    /// Draws the way in which a run of a subroutine that begins now is looked at.
     pub(crate) fn draw(&self, method: Method, ops: usize) -> Option<Look> {
         if !self.is_on() {
             return None;
@@ -255,9 +254,9 @@ fn cost_of_whole_look() -> u64 {
 /// Times of a built-in subroutine, without what the looks took.
 struct MethodSum {
     runs: u64,
-    /// By the ops of the runs that were timed so.
+    /// Time by the ops of the runs that were timed so.
     op_nanos: f64,
-    /// By the runs that were timed as a whole, if there are enough.
+    /// Time by the runs that were timed as a whole, if there are enough.
     by_whole: Option<f64>,
 }
 
@@ -355,7 +354,6 @@ impl Shard {
     }
 }
 
-/// A number for this thread.
 fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     thread_local! {
@@ -364,14 +362,15 @@ fn thread_number() -> u64 {
     HOME.with(|home| *home)
 }
 
-/// Whether an op calls what may do more than tell something.
+/// True if an op calls a function that may do more than return a value.
 fn acts(program: &Program, op: Op) -> bool {
     let Op::Call { site } = op else { return matches!(op, Op::New { .. }) };
     program.calls.get(site as usize).is_none_or(|call| !call.is_pure)
 }
 
-/// How often the condition that begins on a line held: the ways from its tests into the block behind it, whose first op is
-/// the next [`Op::Step`]. None when the line has several conditions: one number would speak of the last alone.
+/// Number of times that the condition that begins on a line held: the ways from its tests into the block behind it,
+/// whose first op is the next [`Op::Step`]. `None` when the line has several conditions: one number would speak of the
+/// last alone.
 fn held(program: &Program, ops: &[usize], sum: impl Fn(usize) -> Sum) -> Option<u64> {
     let jumps = |pc: &usize| matches!(program.code[*pc], Op::JumpIf { .. } | Op::JumpUnless { .. });
     let last = *ops.iter().rfind(|pc| jumps(pc))?;
@@ -401,7 +400,7 @@ pub(crate) trait Watch {
     fn ran(&mut self, pc: u32, then: u32);
 }
 
-/// Doesn't look.
+/// A watch that measures nothing.
 pub(crate) struct NoWatch;
 
 impl Watch for NoWatch {
@@ -415,7 +414,6 @@ pub(crate) enum Looking<'a> {
     Whole(Whole<'a>),
 }
 
-/// An op that ran.
 struct Ran {
     pc: u32,
     jumped: bool,
@@ -426,9 +424,9 @@ struct Ran {
 pub(crate) struct Counting<'a> {
     shard: &'a Shard,
     method: usize,
-    /// For how many runs this one stands.
+    /// Number of runs for which this one stands.
     weight: u64,
-    /// By the clock, and by the CPU that the thread has used.
+    /// Start by the clock, and by the CPU time of the thread.
     began: (Instant, Duration),
     ran: Vec<Ran>,
     since: Instant,

@@ -44,7 +44,8 @@ pub fn backend_spec(vcl: &str, decl: &BackendDecl, probe: Option<&ProbeDecl>) ->
     })
 }
 
-/// With whom TLS is spoken. The checker has looked at the files; the manager has given the keys, which are in no bundle.
+/// TLS settings of a backend. The checker has looked at the files; the manager has given the keys, which are in no
+/// bundle.
 ///
 /// # Errors
 /// A file isn't any more what it was, or no key has come.

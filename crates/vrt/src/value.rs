@@ -21,35 +21,35 @@ pub enum Value {
     Absent,
     /// The result of a `VOID` function.
     Void,
-    /// `BOOL`
+    /// A value of type `BOOL`.
     Bool(bool),
-    /// `INT`
+    /// A value of type `INT`.
     Int(i64),
-    /// `REAL`
+    /// A value of type `REAL`.
     Real(f64),
-    /// `BYTES`
+    /// A value of type `BYTES`.
     Bytes(i64),
-    /// `DURATION`, seconds.
+    /// A `DURATION` in seconds.
     Duration(f64),
     /// `TIME`, seconds since 1970.
     Time(f64),
-    /// `STRING`
+    /// A value of type `STRING`.
     String(Option<Text>),
-    /// `IP`
+    /// A value of type `IP`.
     Ip(Option<SocketAddr>),
-    /// `BLOB`
+    /// A value of type `BLOB`.
     Blob(Option<Blob>),
-    /// `BACKEND`
+    /// A value of type `BACKEND`.
     Backend(Option<BackendRef>),
     /// `HEADER`: a field's name in one head.
     Header(HeadId, Text),
-    /// `HTTP`
+    /// A value of type `HTTP`.
     Http(HeadId),
     /// `ENUM`: the word, out of the signature.
     Enum(&'static str),
-    /// `REGEX`
+    /// A value of type `REGEX`.
     Regex(Arc<Regex>),
-    /// `ACL`
+    /// A value of type `ACL`.
     Acl(Arc<Acl>),
     /// `STEVEDORE`: a store's name.
     Stevedore(Option<Text>),
@@ -63,15 +63,15 @@ pub enum Value {
 pub type BackendRef = Arc<dyn Director>;
 
 impl Value {
-    /// An unset `STRING`.
+    /// A `STRING` that isn't set.
     pub const NULL: Value = Value::String(None);
 
-    /// A `STRING`.
+    /// A `STRING` with this text.
     pub fn text(text: impl Into<Text>) -> Value {
         Value::String(Some(text.into()))
     }
 
-    /// Its VCL type; [`Value::Absent`] counts as `VOID`.
+    /// The VCL type; [`Value::Absent`] counts as `VOID`.
     pub fn ty(&self) -> Type {
         match self {
             Value::Absent | Value::Void => Type::Void,
@@ -154,7 +154,7 @@ impl Text {
         }
     }
 
-    /// The bytes.
+    /// The bytes of the text.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Repr::Static(bytes) => bytes,
@@ -239,7 +239,7 @@ impl fmt::Debug for Text {
     }
 }
 
-/// What a `BLOB` holds: bytes, or a module's own object that only this module can read back.
+/// Content of a `BLOB`: bytes, or a module's own object that only this module can read back.
 #[derive(Clone)]
 pub struct Blob {
     data: Arc<[u8]>,
@@ -247,7 +247,7 @@ pub struct Blob {
 }
 
 impl Blob {
-    /// Bytes.
+    /// A blob of bytes.
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Blob {
         Blob { data: bytes.into(), own: None }
     }
@@ -257,12 +257,12 @@ impl Blob {
         Blob { data: Arc::from([]), own: Some(own) }
     }
 
-    /// The bytes.
+    /// The bytes; empty for a module's object.
     pub fn as_bytes(&self) -> &[u8] {
         &self.data
     }
 
-    /// The module's object.
+    /// The module's object, if it is one.
     pub fn own(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
         self.own.as_ref()
     }

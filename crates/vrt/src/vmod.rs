@@ -23,7 +23,7 @@ pub use kinds::{
     STEVEDORE, STRANDS, STRING, SUB, TIME, VOID, Words, give, wait,
 };
 
-/// What a module's function gives.
+/// Result of a module's function.
 pub enum ReturnValue {
     /// A value, of the type that the signature says ([`Value::Void`] for VOID).
     Value(Value),
@@ -37,12 +37,12 @@ impl From<Value> for ReturnValue {
     }
 }
 
-/// What a call ends with.
+/// Result of a call, or VCL's failure.
 pub type Returned = Result<ReturnValue, Failure>;
 
-/// A call's surroundings.
+/// Surroundings of a call.
 pub struct Call<'a> {
-    /// The transaction.
+    /// The transaction that calls.
     pub ctx: &'a mut dyn Ctx,
     /// The subroutine of the machine that runs.
     pub method: Method,
@@ -50,11 +50,11 @@ pub struct Call<'a> {
     pub vcl: &'a Arc<LoadedVcl>,
     /// `now` of this subroutine, seconds since 1970.
     pub now: f64,
-    /// What this place in the source keeps for the VCL's life: PRIV_CALL.
+    /// State that this place in the source keeps for the VCL's life: PRIV_CALL.
     pub site: &'a PrivCell,
-    /// What this module keeps for the VCL's life: PRIV_VCL.
+    /// State that this module keeps for the VCL's life: PRIV_VCL.
     pub module: &'a PrivCell,
-    /// How many bytes of the last argument that was put together of several texts are of the first of them.
+    /// Length in bytes of the first piece of the last concatenated argument.
     pub first_piece: Option<usize>,
 }
 
@@ -77,39 +77,39 @@ impl std::fmt::Debug for PrivCell {
     }
 }
 
-/// A function.
+/// Code of a function.
 pub type Function = for<'a> fn(&mut Call<'a>, &[Value]) -> Returned;
 /// An object made by `new`; dropped after `vcl_fini`.
 pub type Object = Arc<dyn Any + Send + Sync>;
 /// A constructor: gets the object's name in VCL.
 pub type Constructor = for<'a> fn(&mut Call<'a>, &str, &[Value]) -> Result<Object, Failure>;
-/// A method.
+/// Code of a method.
 pub type ObjectMethod = for<'a> fn(&mut Call<'a>, &Object, &[Value]) -> Returned;
 
 /// A type of objects: the code of the signature at the same place.
 pub struct Class {
-    /// Makes one.
+    /// Makes an object of it.
     pub new: Constructor,
-    /// Its methods, in the order of the signature.
+    /// Methods in the order of the signature.
     pub methods: &'static [ObjectMethod],
 }
 
-/// A module.
+/// A module with its code.
 pub struct Vmod {
-    /// What it has.
+    /// Declaration of its functions and classes.
     pub signature: Module,
-    /// What the worker keeps only since a VCL imports it.
+    /// Services that the worker keeps only once a VCL imports the module.
     pub needs: &'static [Need],
-    /// Its functions, in the order of the signature.
+    /// Functions in the order of the signature.
     pub functions: &'static [Function],
-    /// Its types of objects, in the order of the signature.
+    /// Types of objects in the order of the signature.
     pub classes: &'static [Class],
 }
 
-/// What takes memory or time, and so is there only once a module wants it.
+/// Services that take memory or time, and so run only once a module needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Which objects have which key.
+    /// The index of objects by key.
     Tags,
     /// The keys that the fields xkey and X-HashTwo of a response name.
     KeyFields,

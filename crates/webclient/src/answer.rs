@@ -8,17 +8,16 @@ use message::{Head, HeadLimits};
 
 use crate::junk;
 
-/// The longest answer.
+/// Bytes of the longest answer.
 pub(crate) const LONGEST_BODY: usize = 1 << 20;
 /// Interim responses (RFC 9110 15.2) before the final one.
 const MAX_INTERIM: u32 = 64;
 
-/// A final answer.
+/// An answer that is final.
 #[derive(Debug)]
 pub struct Answer {
-    /// Status and fields.
     pub head: Head,
-    /// At most 1 MB.
+    /// The body, at most 1 MB.
     pub body: Vec<u8>,
 }
 

@@ -19,30 +19,30 @@ use crate::{Target, in_words};
 const PREFIX: usize = 5;
 const READ_BYTES: usize = 16 << 10;
 
-/// What is called.
+/// The call to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// `/package.Service/Method`
+    /// The path, `/package.Service/Method`.
     pub path: &'a str,
     /// Further fields: names in lower case, and values.
     pub fields: &'a [(String, String)],
-    /// Encoded.
+    /// The message, encoded already.
     pub message: &'a [u8],
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub enum GrpcError {
     /// The connection, or what came over it.
     Io(io::Error),
-    /// It isn't gRPC that answers, but HTTP with this status.
+    /// The answer isn't gRPC's, but HTTP's with this status.
     Http(u16),
     /// The call failed: code and message.
     Status(u32, String),
 }
 
 impl GrpcError {
-    /// Whether the same call may succeed later (OTLP's specification names the codes).
+    /// True if the same call may succeed later (OTLP's specification names the codes).
     pub fn is_passing(&self) -> bool {
         const PASSING: [u32; 7] = [1, 4, 8, 10, 11, 14, 15];
         match self {
@@ -80,7 +80,7 @@ pub struct Channel<L> {
     begin: Instant,
     head: Head,
     scratch: Scratch,
-    /// What came and isn't taken.
+    /// Bytes that came and aren't taken.
     input: Vec<u8>,
     /// The server takes no more calls here.
     is_leaving: bool,
@@ -108,12 +108,12 @@ impl<L: Read + Write> Channel<L> {
         }
     }
 
-    /// What it goes over.
+    /// The link that it goes over.
     pub fn link_mut(&mut self) -> &mut L {
         &mut self.link
     }
 
-    /// Whether a further call can be tried here.
+    /// True if a further call can be tried here.
     pub fn is_open(&self) -> bool {
         !self.is_leaving && !self.codec.is_over() && self.codec.slots() > 0
     }
@@ -211,12 +211,12 @@ impl<L: Read + Write> Channel<L> {
 /// A call under way.
 struct Calling {
     stream: u32,
-    /// What is sent, and how far.
+    /// The bytes that are sent, and how far.
     body: Vec<u8>,
     sent: usize,
     has_said_all: bool,
     http_status: u16,
-    /// What came of messages.
+    /// The bytes of messages that came.
     answer: Vec<u8>,
     grpc_status: Option<(u32, String)>,
     has_ended: bool,
@@ -300,7 +300,7 @@ impl Calling {
     }
 }
 
-/// Where the one message of an answer is.
+/// The place of the one message of an answer.
 fn message(answer: &[u8]) -> Result<Range<usize>, GrpcError> {
     let &[packed, a, b, c, d, ..] = answer else { return Err(broken("an answer without a message")) };
     let end = PREFIX + u32::from_be_bytes([a, b, c, d]) as usize;

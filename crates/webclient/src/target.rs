@@ -5,27 +5,26 @@ use std::net::IpAddr;
 
 use http::Uri;
 
-/// Who may be asked without TLS.
+/// The hosts that may be asked without TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClearText {
     /// This machine alone, by its address.
     Loopback,
-    /// Everybody.
+    /// Any host may be asked.
     Anywhere,
 }
 
-/// Where a URL leads.
+/// The server and path that a URL leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// `https`
+    /// The scheme is `https`.
     pub is_tls: bool,
-    /// Without brackets.
+    /// The host without brackets.
     pub host: String,
     /// 80 or 443 where it names none.
     pub port: u16,
-    /// The Host field.
     pub authority: String,
-    /// With the query.
+    /// The path with the query.
     pub path: String,
 }
 

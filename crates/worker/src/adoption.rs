@@ -16,7 +16,6 @@ const BATCH: usize = 256;
 /// The first requests come first: they take over what they ask for, and would share processors and locks with the walk.
 const HEAD_START: Duration = Duration::from_millis(100);
 
-/// Begins it, if there is anything to be taken over.
 pub fn start(worker: &Arc<Worker>) {
     if !worker.engine.cache.is_adopting() {
         return;

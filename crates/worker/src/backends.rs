@@ -16,10 +16,9 @@ use tables::tags::Tag;
 use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::vmod::Vmod;
 
-/// How many backends of a VCL share a file of counters.
+/// Number of a VCL's backends that share a file of counters.
 const CLUSTER: usize = 64;
 
-/// The worker's services.
 pub struct Services {
     engine: Arc<Engine>,
     stats: Stats,
@@ -110,16 +109,12 @@ impl backend::Services for Services {
     }
 }
 
-/// The modules that a VCL may import.
 #[derive(Clone, Copy)]
 pub struct Vmods {
-    /// What the compiler knows of them.
     pub signatures: vcl::Modules,
-    /// What runs.
     pub code: &'static [&'static Vmod],
 }
 
-/// What loading a VCL needs.
 pub struct LoadEnv<'a> {
     pub engine: &'a Arc<Engine>,
     pub backends: &'a Arc<Backends>,

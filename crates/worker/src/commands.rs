@@ -26,10 +26,9 @@ use crate::profile::{self, Profiled, Source};
 use crate::startup::Worker;
 use crate::succession;
 
-/// How long VCL may take over a question.
+/// Time limit of VCL for a question.
 const EXPLAIN_TIME: Duration = Duration::from_secs(5);
 
-/// Answers one command.
 pub fn answer(worker: &Arc<Worker>, request: &Request) -> Reply {
     let arg = |at: usize| request.arg(at).unwrap_or_default().to_string();
     let Some(command) = cli_cmds::lookup(request.name()) else {
@@ -441,7 +440,6 @@ fn vcl_profile(worker: &Worker, request: &Request) -> Reply {
     }
 }
 
-/// Modules that VCLs import, and how many do.
 fn vmods_in_use(worker: &Worker) -> String {
     let mut uses = std::collections::BTreeMap::<String, usize>::new();
     for vcl in worker.vcls.all() {
@@ -530,13 +528,11 @@ fn ban(worker: &Worker, request: &Request) -> Reply {
     }
 }
 
-/// This server as a node of a fleet.
 fn fleet_node(worker: &Worker) -> Result<&fleet::Node, Reply> {
     let none = || Reply::new(Status::Cant, "This server belongs to no fleet: it was started without --fleet");
     worker.engine.fleet_node().ok_or_else(none)
 }
 
-/// `fleet.nodes`
 fn fleet_nodes(worker: &Worker, request: &Request) -> Reply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
@@ -548,7 +544,6 @@ fn fleet_nodes(worker: &Worker, request: &Request) -> Reply {
     }
 }
 
-/// `fleet.deployed`
 fn fleet_deployed(worker: &Worker, request: &Request) -> Reply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
@@ -564,7 +559,6 @@ fn fleet_deployed(worker: &Worker, request: &Request) -> Reply {
     }
 }
 
-/// `fleet.document`, `fleet.replace`
 fn fleet_document(worker: &Worker, request: &Request) -> Reply {
     let node = match fleet_node(worker) {
         Ok(node) => node,
@@ -596,7 +590,6 @@ fn replaced(is_done: bool) -> Reply {
     }
 }
 
-/// `fleet.status`
 fn fleet_status(worker: &Worker, request: &Request) -> Reply {
     let (node, peers) = (worker.engine.fleet_node(), worker.engine.peers.get());
     if node.is_none() && peers.is_none() {
@@ -613,7 +606,6 @@ fn fleet_status(worker: &Worker, request: &Request) -> Reply {
     Reply::ok(text + &peers.map(crate::peers::status_text).unwrap_or_default())
 }
 
-/// `purge.tag [-s] TAG...`
 fn purge_tags(worker: &Worker, request: &Request) -> Reply {
     if !worker.engine.cache.keeps_tags() {
         return Reply::new(Status::Cant, "No tags are kept: name fields in tag_fields, or give tags by VCL");

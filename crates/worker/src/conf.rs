@@ -11,7 +11,6 @@ pub fn apply_to_process(params: &Params) {
     message::date::take_one_digit_days(params.feature.has(FeatureBit::HttpDatePostel));
 }
 
-/// Whether objects get tags by parameters, whatever VCL says.
 pub fn gives_tags(params: &Params) -> bool {
     params.tag_urls || !params.tag_fields.is_empty() || params.feature.has(FeatureBit::Rfc9111)
 }

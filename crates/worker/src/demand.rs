@@ -15,17 +15,16 @@ use rt::Instant;
 use crate::serving::ConnectionSlot;
 use crate::startup::Worker;
 
-/// What VCL sees as `local.socket`: names of listeners have no colon.
+/// Value of `local.socket` in VCL: names of listeners have no colon.
 const SOCKET: &str = "acme:demand";
 const PATH: &str = "/.well-known/acme-on-demand";
-/// What allows.
+/// Response that allows a certificate.
 const ALLOWED: &[u8] = b"HTTP/1.1 204";
-/// How long VCL and who it asks may take.
+/// Time limit of VCL and of whom it asks.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Questions that wait or are being answered. The manager asks again what is left out, if a client does.
 const MOST: usize = 64;
 
-/// What was asked, and what came of it.
 #[derive(Default)]
 pub struct Demand {
     state: Mutex<State>,
@@ -41,7 +40,6 @@ struct State {
 }
 
 impl Demand {
-    /// Has VCL asked about it.
     pub fn ask(&self, name: &str) {
         let mut state = self.state.lock();
         // What the manager hasn't fetched counts, too: it may be gone.
@@ -112,7 +110,7 @@ async fn is_allowed(worker: &Arc<Worker>, info: Arc<ListenerInfo>, name: &str) -
     says_yes(&ours, name, Instant::now() + PATIENCE).await
 }
 
-/// Whether the answer to a request about this host allows it.
+/// True if the response to a request about this host allows a certificate.
 async fn says_yes(stream: &Stream, name: &str, deadline: Instant) -> bool {
     let request = format!("GET {PATH} HTTP/1.1\r\nHost: {name}\r\nUser-Agent: Lacquer\r\nConnection: close\r\n\r\n");
     if stream.write_all(request.as_bytes(), Some(deadline)).await.is_err() {

@@ -32,15 +32,14 @@ const TELL_TROUBLE: Duration = Duration::from_secs(60);
 const POOL_SHARE: u64 = 8;
 const POOL: std::ops::RangeInclusive<u64> = 16 << 20..=32 << 20;
 
-/// The disks of this worker.
 #[derive(Default)]
 pub struct Disks {
     all: Vec<Arc<OpenDisk>>,
     lock: Arc<WriteLock>,
 }
 
-/// What the one worker has locked that writes to disks. The kernel keeps the lock of a worker that has died until the last of its
-/// writes has ended.
+/// Lock of the one worker that writes to disks. The kernel keeps the lock of a worker that has died until the last of
+/// its writes has ended.
 #[derive(Default)]
 struct WriteLock {
     /// `None`: nobody else can write.
@@ -60,7 +59,7 @@ impl WriteLock {
         self.is_wanted.store(true, Relaxed);
     }
 
-    /// Whether this worker has it, from now on if it wants it and nobody has it.
+    /// True if this worker has it. It takes the lock if it wants it and nobody has it.
     fn is_held(&self) -> bool {
         self.is_wanted.load(Relaxed) && self.file.as_ref().is_none_or(|file| file.try_lock().is_ok())
     }
@@ -71,7 +70,6 @@ impl WriteLock {
     }
 }
 
-/// One of them.
 struct OpenDisk {
     store: String,
     disk: Disk,
@@ -80,12 +78,11 @@ struct OpenDisk {
     shown: Counters,
     index_limit: u64,
     is_kept: bool,
-    /// Of its store, as the manager says; and what this process has drawn for it.
+    /// Number of the store's life, from the manager; and what this process has drawn for it.
     life: u64,
     drawn: u64,
 }
 
-/// Where it is counted.
 #[derive(Clone, Copy)]
 pub struct Counters {
     pub smf: &'static Smf,
@@ -124,7 +121,6 @@ impl Disks {
         Disks { all: disks, lock: Arc::new(lock) }
     }
 
-    /// The disk of a store.
     pub fn home_of(&self, store: &str) -> Option<Arc<dyn Home>> {
         let open = self.all.iter().find(|open| open.store == store)?;
         Some(Arc::new(open.disk.clone()))
@@ -272,7 +268,6 @@ impl OpenDisk {
         }
     }
 
-    /// Brings the counters up to date.
     fn show(&self) {
         let (usage, progress, counts) = (self.disk.usage(), self.disk.progress(), self.disk.counts());
         let Counters { smf, disk } = self.shown;
@@ -312,7 +307,6 @@ fn show_counts(set: &DiskSet, counts: &DiskCounts) {
     show!(write_errors sync_errors stalls checksum_errors segments_quarantined segments_scanned segments_unjudged);
 }
 
-/// What is told of a disk, a line each.
 struct Story {
     is_kept: bool,
     began: Instant,
@@ -330,7 +324,7 @@ impl Story {
         Story { is_kept, began: now, told: now, told_loaded: 0, is_opened: false, troubles: [0; 6], told_trouble: None }
     }
 
-    /// What there is to be told now.
+    /// The messages to be logged now.
     fn go_on(&mut self, disk: &Disk, now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.is_opened {
@@ -386,7 +380,7 @@ impl Story {
     }
 }
 
-/// How a store on a disk is opened, with what the journal knows of it.
+/// Options for opening a store on a disk, with what the journal knows of it.
 fn disk_options(start: &DiskStart, clock: &Clock, past: Option<&Past>) -> Options {
     let wanted = &start.options;
     let drawn = RandomState::new().hash_one(clock.real().0.to_bits());
@@ -405,7 +399,6 @@ fn bond(past: Option<&Past>, life: u64, drawn: u64) -> Bond {
     past.map_or_else(|| Bond { known: Vec::new(), own: drawn }, |past| past.bond(life))
 }
 
-/// Seconds since 1970.
 fn seconds(clock: &Clock) -> u32 {
     clock.real().0 as u32
 }

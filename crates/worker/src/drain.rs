@@ -20,10 +20,9 @@ use crate::startup::Worker;
 /// Between two looks at whether the last connection has ended.
 pub const LOOK: Duration = Duration::from_millis(20);
 
-/// What is known of the drain, if one has been asked for.
 #[derive(Debug, Default)]
 pub struct Drain {
-    /// When the connections that are left have had their time.
+    /// End of the time that connections have.
     until: Mutex<Option<Instant>>,
     running: std::sync::atomic::AtomicUsize,
 }
@@ -39,7 +38,6 @@ impl Drop for Acceptor<'_> {
 }
 
 impl Drain {
-    /// Counts a task that accepts.
     pub fn acceptor(&self) -> Acceptor<'_> {
         self.running.fetch_add(1, Ordering::Relaxed);
         Acceptor(self)
@@ -53,12 +51,11 @@ impl Drain {
         engine.begin_drain();
     }
 
-    /// Whether a drain is under way.
     pub fn has_begun(&self) -> bool {
         self.until.lock().is_some()
     }
 
-    /// Whether nobody is connected any more, or the time is over.
+    /// True if nobody is connected any more, or the time is over.
     pub fn is_over(&self, engine: &Engine) -> bool {
         let Some(until) = *self.until.lock() else { return false };
         // In this order: a connection is counted before its acceptor may leave.
@@ -73,7 +70,7 @@ impl Acceptor<'_> {
         self.or_drain(listener.accept(), engine, is_known).await
     }
 
-    /// What comes of `accept`; `None` when no more are to be taken.
+    /// The result of `accept`; `None` when no more are to be taken.
     pub async fn or_drain<F: Future>(&self, accept: F, engine: &Engine, is_known: &mut bool) -> Option<F::Output> {
         let mut accept = pin!(accept);
         std::future::poll_fn(|cx| {
@@ -91,10 +88,10 @@ impl Acceptor<'_> {
     }
 }
 
-/// What a disk has for bringing its last to a good end.
+/// Time that a disk has for its last writes.
 const DISK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What all HTTP/2 connections have for their first GOAWAY, and all of QUIC for their close.
+/// Time that all HTTP/2 connections have for their first GOAWAY, and all of QUIC for their close.
 const GOODBYE: Duration = Duration::from_millis(200);
 
 /// Waits until clients that can be told of the end were told: what says so is with the kernel.

@@ -20,7 +20,7 @@ use tables::counters::Fleet as Counters;
 
 use crate::startup::Worker;
 
-/// Of a reason that somebody else wrote so many bytes are told; of a word in a table, so many.
+/// Longest foreign error text that is printed, in bytes.
 const WHY: usize = 500;
 const WORD: usize = 64;
 /// The ban that hits everything.
@@ -64,12 +64,10 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     node.start_reporting(connector, Arc::new(teller)).map_err(failed)
 }
 
-/// Says how this worker fares.
 struct Teller {
     worker: Arc<Worker>,
     counters: &'static Counters,
     started: Real,
-    /// That this node is a member of the second tier.
     peer: Option<Joined>,
 }
 
@@ -133,7 +131,7 @@ const FOLLOWED: u64 = 1;
 pub struct Carrier {
     engine: Arc<Engine>,
     counters: &'static Counters,
-    /// What the operator was told last.
+    /// State of the log when the operator was told last.
     was: AtomicU64,
     tell: fn(&str),
 }
@@ -144,7 +142,7 @@ impl Carrier {
         Carrier { engine, counters, was: AtomicU64::new(AWAY), tell }
     }
 
-    /// How far what is stored has come in the log, as the journal says.
+    /// Position in the log up to which stored objects have stood it, by the journal.
     pub fn position(engine: &Engine) -> Option<Position> {
         engine.cache.followed().map(|place| Position {
             epoch: String::from_utf8_lossy(&place.epoch).into_owned(),
@@ -245,7 +243,7 @@ impl Applier for Carrier {
     }
 }
 
-/// How this node fares, as `fleet.status` shows it.
+/// State of this node, as `fleet.status` prints it.
 pub fn status_text(node: &Node) -> String {
     let (status, settings) = (node.status(), node.settings());
     let servers: Vec<String> = settings.servers.iter().map(|server| server.to_string()).collect();

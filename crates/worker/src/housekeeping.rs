@@ -18,7 +18,6 @@ const TICK: Duration = Duration::from_millis(50);
 /// The same while there is none: the uptime wants a look each second.
 const IDLE_TICK: Duration = Duration::from_secs(1);
 
-/// Starts the thread.
 pub fn start(worker: &Arc<Worker>) {
     let worker = worker.clone();
     let thread = std::thread::Builder::new().name("lacquer-house".to_owned());
@@ -42,7 +41,7 @@ pub fn start(worker: &Arc<Worker>) {
     }
 }
 
-/// Expiry and gauges.
+/// Runs expiry and updates gauges.
 async fn tend(worker: Arc<Worker>) {
     let engine = &worker.engine;
     let began = engine.clock.mono();
@@ -118,7 +117,7 @@ async fn tend(worker: Arc<Worker>) {
     }
 }
 
-/// What changes when there is something to do.
+/// Marks that change when there is something to do.
 #[derive(PartialEq)]
 struct ChangeMarks {
     sessions: u64,

@@ -16,7 +16,7 @@ use storage::journal::{Entry, Journal, JournalError, JournalFile};
 
 use crate::startup::Worker;
 
-/// How long the CLI waits for what was invalidated to be kept: nothing else is answered meanwhile.
+/// Longest wait of the CLI for an invalidation to be kept: nothing else is answered meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Starts the thread that writes the journal, if it needs one.
@@ -52,24 +52,22 @@ pub struct Former {
     is_known: bool,
 }
 
-/// What a store on a disk has to know of a journal when it is opened.
 pub struct Past {
     known: Vec<u64>,
     number: u64,
-    /// What no invalidation of this number or a newer one has judged isn't served.
+    /// Objects that were judged by no invalidation of this number or a newer one aren't served.
     pub least_ban_seq: u64,
 }
 
 impl Past {
-    /// By what a store knows that this journal says all of what was invalidated in it. `life` tells apart stores that are
-    /// to begin empty although the journal has been there before; 0 for those that aren't.
+    /// The bond by which a store knows that this journal has all of its invalidations. `life` tells apart stores that
+    /// are to begin empty although the journal has been there before; 0 for those that aren't.
     pub fn bond(&self, life: u64) -> Bond {
         Bond { known: self.known.iter().map(|number| number ^ life).collect(), own: self.number ^ life }
     }
 }
 
 impl Former {
-    /// For the disks.
     pub fn past(&self) -> Past {
         Past { known: self.replay.known(), number: self.replay.number(), least_ban_seq: self.replay.least_ban_seq() }
     }

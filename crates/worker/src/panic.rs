@@ -19,7 +19,7 @@ const RETURN_ADDRESSES: usize = 64;
 const BACKTRACE_LINES: usize = 80;
 
 static SEGMENT: OnceLock<Option<Shared>> = OnceLock::new();
-/// What doesn't change: identity, version, arguments.
+/// Fixed part of a report: identity, version, arguments.
 static IDENTITY: OnceLock<String> = OnceLock::new();
 static VCLS: OnceLock<Weak<Vcls>> = OnceLock::new();
 
@@ -74,7 +74,6 @@ fn end_with(what: &str) -> ! {
     die(&report)
 }
 
-/// Where to read on.
 const HELP: &str = "help = lacquer man lacquer-panic, docs/operators.md#panic-reports";
 
 fn report(what: &str, backtrace: &str) -> String {
@@ -135,7 +134,8 @@ fn write_addresses(out: &mut dyn Write) -> fmt::Result {
     last[..found.last].iter().try_for_each(|address| write_address(out, *address))
 }
 
-/// In a library it says nothing to anybody but this process.
+/// Writes an address, with the offset if it lies in the program. The address in a library says nothing outside of this
+/// process.
 fn write_address(out: &mut dyn Write, address: usize) -> fmt::Result {
     let offset = address.wrapping_sub(sys::fault::load_address());
     if offset < sys::fault::program_bytes() {

@@ -16,7 +16,7 @@ use tables::counters;
 
 use crate::startup::Worker;
 
-/// What stands for a VCL's name in the names of the members' backends; no VCL can be called so.
+/// Name in the place of a VCL's in the names of the members' backends; no VCL can be called so.
 const OWNER: &str = "_peers";
 /// Between two looks at the members.
 const LOOK: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ fn own_name(settings: &PeerSettings, identity: &str, engine: &Engine) -> String 
     }
 }
 
-/// What this node's report says of the tier, where its members are the fleet's nodes.
+/// Membership for this node's report, where the tier's members are the fleet's nodes.
 pub fn joined(start: &FleetStart, node: &fleet::Settings) -> Option<Joined> {
     let settings = settings(start).expect("it was read when the worker began");
     settings.is_of_fleet.then(|| Joined::new(&settings.secret, node, settings.weight)).flatten()

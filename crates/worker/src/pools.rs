@@ -14,7 +14,6 @@ use tables::counters::{Lck, Mempool};
 
 use crate::watchdog::ThreadHandle;
 
-/// The sets.
 pub struct Pools {
     req: Vec<CounterSet<Mempool>>,
     sess: Vec<CounterSet<Mempool>>,
@@ -41,7 +40,6 @@ impl Pools {
         })
     }
 
-    /// Shows what the threads have now.
     pub fn show(&self, seats: &[ThreadHandle]) {
         for (sets, what) in [(&self.req[..], TransactionKind::Request), (&self.sess, TransactionKind::Session)] {
             for (share, set) in sets.iter().enumerate() {

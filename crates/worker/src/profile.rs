@@ -9,31 +9,26 @@ use vrt::profile::{Counted, Line};
 
 /// No advice is given on lines that take less than this part of a request's CPU time.
 const WORTH: f64 = 0.01;
-/// After fewer runs nothing is advised.
+/// Number of runs below which nothing is advised.
 const ENOUGH: u64 = 1000;
 
-/// A source: its name and text.
 pub(crate) struct Source<'a> {
     pub name: &'a str,
     pub text: &'a [u8],
 }
 
-/// What a profile is of.
 pub(crate) struct Profiled<'a> {
     pub vcl: &'a str,
-    /// Whether it is counting.
     pub on: bool,
     pub sources: &'a [Source<'a>],
     pub counted: &'a Counted,
 }
 
 impl Profiled<'_> {
-    /// CPU time of all VCL, in nanoseconds.
     fn total(&self) -> u64 {
         self.counted.subroutines.iter().map(|sub| sub.nanos).sum()
     }
 
-    /// Client requests, each of which passed vcl_recv.
     fn requests(&self) -> u64 {
         self.counted.subroutines.iter().find(|sub| sub.method == Method::Recv).map_or(0, |sub| sub.runs)
     }
@@ -51,7 +46,6 @@ impl Profiled<'_> {
     }
 }
 
-/// The tables, and the advice below them.
 pub(crate) fn report(profiled: &Profiled<'_>) -> String {
     let Profiled { vcl, on, sources, counted } = *profiled;
     let (lines, total) = (profiled.shown(), profiled.total());
@@ -166,7 +160,7 @@ fn text(sources: &[Source<'_>], line: &Line) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// How a request could be made cheaper, as far as that is worth it; about lines that the VCL's author wrote.
+/// Advice on making a request cheaper, as far as that is worth it; about lines that the VCL's author wrote.
 fn advice(profiled: &Profiled<'_>) -> Vec<String> {
     let Profiled { sources, counted, .. } = *profiled;
     let (total, whole) = (profiled.total(), profiled.worker());
@@ -250,7 +244,7 @@ fn chains<'a>(sources: &[Source<'_>], lines: &'a [Line]) -> Vec<Vec<&'a Line>> {
     done.into_iter().map(|(_, chain)| chain).filter(|chain| chain.len() > 1 && chain[0].runs >= ENOUGH).collect()
 }
 
-/// Which test of a chain should be its first, and how many nanoseconds that would have saved.
+/// The test of a chain that should be its first, and how many nanoseconds that would have saved.
 fn best_move(chain: &[&Line]) -> Option<(usize, u64)> {
     let each = |line: &Line| ratio(line.nanos, line.runs);
     let gain = |at: usize| {

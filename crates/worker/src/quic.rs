@@ -32,14 +32,13 @@ use crate::startup::Worker;
 /// Connections taken in a row before other tasks get their turn.
 const ACCEPT_BATCH: usize = 16;
 
-/// How often a worker that leaves looks whether its sockets are another's, or the process ends.
+/// Interval at which a leaving worker looks if its sockets are another's, or the process ends.
 const LOOK: Duration = Duration::from_millis(50);
-/// What the last packets of an endpoint have for their way to the kernel.
+/// Time that the last packets of an endpoint have for their way to the kernel.
 const LAST_PACKETS: Duration = Duration::from_millis(20);
-/// RFC 9114 8.1
+/// Code H3_NO_ERROR (RFC 9114, 8.1).
 const H3_NO_ERROR: u32 = 0x100;
 
-/// Begins to serve on a socket.
 pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
     let Socket { info, fd, member: (member, members) } = socket;
     let failed = |error: std::io::Error| format!("{}: {error}", info.name);
@@ -63,24 +62,22 @@ pub fn listen(worker: &Arc<Worker>, socket: Socket) -> Result<(), String> {
     Ok(())
 }
 
-/// What this worker is to its clients, beside another.
 #[derive(Debug)]
 pub struct Quic {
-    /// As the manager has it; nothing where there is no listener for QUIC.
+    /// Keys from the manager; `None` where there is no listener for QUIC.
     start: Option<cli::handoff::Quic>,
-    /// See [`net::quic::Seat::is_alone`].
+    /// True while no other worker has the sockets ([`net::quic::Seat::is_alone`]).
     is_alone: Arc<AtomicBool>,
     /// A socket of each group, and how many of them each worker has.
     groups: Mutex<Vec<(OwnedFd, usize)>>,
-    /// Of all its threads, so that each is good once.
+    /// Sessions of all its threads, so that each is good once.
     early: Arc<EarlySessions>,
-    /// Its sockets, and how many datagrams each had dropped when that was looked at last.
+    /// Sockets, and the number of datagrams that each had dropped at the last look.
     watched: Mutex<Vec<(OwnedFd, u32)>>,
     qlogs: Qlogs,
 }
 
 impl Quic {
-    /// As the manager says.
     pub fn new(start: &WorkerStart) -> Self {
         Quic {
             start: start.quic,
@@ -92,7 +89,6 @@ impl Quic {
         }
     }
 
-    /// From now on what is dropped at this socket is counted.
     fn watch(&self, socket: &OwnedFd, main: &Main) -> io::Result<()> {
         let buffer = udp::receive_buffer(socket)? as u64;
         let mut watched = self.watched.lock();
@@ -143,7 +139,6 @@ impl Quic {
     }
 }
 
-/// What connections get, as the parameters have it.
 struct Settings {
     server: Arc<QuicServer>,
     keys: QuicKeys,
@@ -161,7 +156,6 @@ impl Settings {
         }
     }
 
-    /// For the next connection.
     fn next(&self, qlogs: &Qlogs) -> h3::Config {
         match qlogs.begin(self.params.h3_qlog) {
             Some(file) => configure(&self.server, &self.keys, &self.params, &self.early, Some(file)),

@@ -29,9 +29,8 @@ const NOT_DONE: u8 = 0;
 
 /// Bytes before a frame's payload.
 const HEAD: usize = 5;
-/// The longest payload.
 const LONGEST: usize = 64 << 20;
-/// How long the other one may take to carry something out: it may be about to begin.
+/// Longest time for the other one to carry something out: it may be about to begin.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The way to the other worker.
@@ -168,25 +167,23 @@ impl Peer for Relay {
     }
 }
 
-/// What the other worker has said.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Said {
     /// These entries are to be carried out, and answered.
     Entries(Vec<u8>),
-    /// It has let go.
+    /// The other worker reads nothing in the stores' memory any more.
     LetGo,
-    /// It is gone.
+    /// The other worker has ended.
     Gone,
-    /// Nothing new.
+    /// Nothing came in time.
     Nothing,
 }
 
-/// Who hears the other worker.
 #[derive(Debug)]
 pub struct Ear {
     relay: Relay,
     read: Vec<u8>,
-    /// What came makes no sense: only its end is waited for.
+    /// True after an invalid message: only the end is waited for.
     is_deaf: bool,
 }
 
@@ -200,7 +197,6 @@ impl Ear {
         said
     }
 
-    /// The way back.
     pub fn relay(&self) -> &Relay {
         &self.relay
     }

@@ -11,7 +11,7 @@ use cli::handoff::{Secret, WorkerStart};
 use tls::signer::{Ask, MAX_ANSWER};
 use tls::{Bundle, Keyring};
 
-/// How long a thread waits for the signer: a signature takes a millisecond at most, and the other threads' go before.
+/// Longest wait for the signer: a signature takes a millisecond at most, and the other threads' go before.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The way to the signer. One question at a time: it has one thread.
@@ -21,7 +21,7 @@ struct Remote(Mutex<Line>);
 #[derive(Debug)]
 struct Line {
     socket: OwnedFd,
-    /// Of the last question: who gave up waiting leaves its answer to the next.
+    /// Number of the last question: who gave up waiting leaves its answer to the next.
     number: u32,
 }
 
@@ -50,11 +50,9 @@ impl Ask for Remote {
     }
 }
 
-/// See the module.
 pub struct Secrets {
-    /// What connections are served with.
     pub keyring: Arc<Keyring>,
-    /// Where others come.
+    /// Socket on which new secrets come.
     socket: Option<OwnedFd>,
 }
 

@@ -19,21 +19,19 @@ use crate::watchdog::ThreadHandle;
 
 /// Connections taken in a row before other tasks get their turn.
 const ACCEPT_BATCH: usize = 16;
-/// How long accept rests when the process is out of descriptors.
+/// Pause of accepting when the process is out of descriptors.
 const OUT_OF_FDS_PAUSE: Duration = Duration::from_millis(100);
 /// Stack of a thread that serves: fragments of pages nest (`engine` has the deepest nesting). What is never used costs
 /// nothing.
 const STACK_BYTES: usize = 8 << 20;
 
-/// A listening socket from the manager.
 pub struct Socket {
     pub info: Arc<ListenerInfo>,
     pub fd: OwnedFd,
-    /// Its number among those of its address, and how many there are.
+    /// Number among those of its address, and how many there are.
     pub member: (usize, usize),
 }
 
-/// Takes over the sockets.
 pub fn adopt(start: &WorkerStart) -> Result<Vec<Socket>, String> {
     let mut infos: HashMap<String, Arc<ListenerInfo>> = HashMap::new();
     let mut sockets = Vec::new();
@@ -101,7 +99,7 @@ fn best<'l>(
     fitting.clone().find(|other| !is_wildcard(other)).or_else(|| fitting.next())
 }
 
-/// Whether all that comes to the second address comes to the first. Sockets of IPv6 get nothing of IPv4.
+/// True if all that comes to the second address comes to the first. Sockets of IPv6 get nothing of IPv4.
 fn covers(wide: &str, narrow: &str) -> bool {
     match (host(wide), host(narrow)) {
         (Some(wide), Some(narrow)) => wide == narrow || wide.is_unspecified() && wide.is_ipv4() == narrow.is_ipv4(),
@@ -117,7 +115,7 @@ fn port(listener: &Listener) -> Option<u16> {
     listener.address.rsplit_once(' ').filter(|_| !listener.is_uds)?.1.parse().ok()
 }
 
-/// What a connection begins with.
+/// Name of the protocol that a connection begins with.
 fn transport_word(transport: Transport) -> &'static str {
     match (transport.has_proxy_header, transport.is_tls) {
         _ if transport.is_quic => "QUIC",
@@ -315,7 +313,6 @@ pub struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// Counts a connection; nothing if there are too many already.
     pub fn take(worker: &Arc<Worker>, info: &ListenerInfo, peer: Address) -> Option<Self> {
         let engine = worker.engine.clone();
         let main = engine.main;
@@ -376,7 +373,8 @@ mod tests {
         Listener { name: name.into(), fd: 0, address: address.into(), is_uds: false, transport }
     }
 
-    /// What https says of HTTP/3 is true for all its clients; QUIC shows the certificates of the https that they come from.
+    /// The alternative service is true for all clients of https; QUIC shows the certificates of the https that they
+    /// come from.
     #[test]
     fn https_and_quic_belong_together_by_address_and_port() {
         let check = |https: &str, quic: &str, is_told: bool, has_certificates: bool| {

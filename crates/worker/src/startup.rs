@@ -25,7 +25,7 @@ use crate::disks::Disks;
 use crate::journal::{Former, Past};
 use crate::vcls::Vcls;
 
-/// What the manager gave.
+/// Inheritance from the manager.
 pub struct Inheritance {
     pub start: WorkerStart,
     pub socket: OwnedFd,
@@ -58,7 +58,6 @@ impl Inheritance {
     }
 }
 
-/// The worker: all that its threads share.
 pub struct Worker {
     pub start: WorkerStart,
     pub engine: Arc<Engine>,
@@ -66,36 +65,24 @@ pub struct Worker {
     pub backends: Arc<Backends>,
     pub services: Arc<Services>,
     pub vcls: Arc<Vcls>,
-    /// Listening sockets, until the threads take them.
     pub listeners: Mutex<Vec<crate::serving::Socket>>,
-    /// Connections per client network.
     pub crowd: Arc<crate::serving::ConnectionLimit>,
-    /// How much memory there is, and whose.
     pub memory: crate::memory::Memory,
-    /// The disks of stores that have one.
     pub disks: Disks,
-    /// `MEMPOOL.*`
     pub pools: crate::pools::Pools,
     pub accepting: AtomicBool,
-    /// What VCL is asked about certificates.
     pub demand: crate::demand::Demand,
-    /// How it leaves.
     pub drain: crate::drain::Drain,
-    /// Certificates and keys for tickets.
     pub secrets: crate::secrets::Secrets,
-    /// What it is to clients of QUIC.
     pub quic: crate::quic::Quic,
-    /// Of a fleet's node.
     pub fleet_counters: Option<&'static tables::counters::Fleet>,
-    /// What it leaves to the one that takes its place.
     pub succession: crate::succession::Succession,
-    /// The serving threads, for the watchdog and the drain.
     pub seats: Mutex<Vec<crate::watchdog::ThreadHandle>>,
-    /// In builds that count what requests cost.
+    /// Counts of what requests cost, in builds that have them.
     pub costs: Option<&'static Costs>,
     /// Room for the log that isn't reserved yet: that waits until connections are taken.
     pub log_room: Mutex<Option<Reservation>>,
-    /// `debug.shutdown.delay`
+    /// Milliseconds of `debug.shutdown.delay`.
     pub shutdown_delay_ms: AtomicU64,
 }
 
@@ -244,7 +231,7 @@ fn less_log() -> String {
     }
 }
 
-/// Why the log can't be made.
+/// The reason why the log can't be made, for the operator.
 fn log_fault(error: &std::io::Error, bytes: u64, workdir: &Path) -> String {
     let what = format!("no room for the log ({} MB in {}): {error}", bytes >> 20, workdir.display());
     match error.kind() {
@@ -255,7 +242,7 @@ fn log_fault(error: &std::io::Error, bytes: u64, workdir: &Path) -> String {
     }
 }
 
-/// What is in the store of short-lived objects isn't worth a place on a disk.
+/// Opens the stores' disks. The store of short-lived objects gets none, as its content isn't worth it.
 fn open_disks(start: &WorkerStart, stats: &Stats, clock: &Clock, past: Option<&Past>) -> Result<Disks, String> {
     let mut failed = None;
     let disks = start.stores.iter().filter(|store| store.name != TRANSIENT);

@@ -14,7 +14,7 @@ use shm::vsl::{LogRing, Marker};
 use tables::counters::Main;
 use tables::tags::Tag;
 
-/// What a step should take at most.
+/// Longest time that a step should take.
 const LONG: Duration = Duration::from_micros(500);
 
 /// Records of long steps that a thread writes in a second at most.
@@ -27,7 +27,6 @@ static LONGEST: AtomicU64 = AtomicU64::new(0);
 /// The parameter as it was applied.
 static EVERY: AtomicU32 = AtomicU32::new(0);
 
-/// Begins to count.
 pub fn begin(main: &'static Main, log: &Arc<LogRing>, params: &Params) {
     let _ = COUNTERS.set(main);
     let _ = LOG.set(log.clone());
@@ -89,7 +88,7 @@ fn tell(took: Duration) {
     );
 }
 
-/// What this thread worked on.
+/// Last work of this thread.
 struct LastWork;
 
 impl fmt::Display for LastWork {

@@ -28,34 +28,36 @@ use parking_lot::Mutex;
 use crate::relay::{Ear, Relay, Said};
 use crate::startup::Worker;
 
-/// How often a successor looks at what waits for the former worker.
+/// Interval at which a successor looks at what waits for the former worker.
 const LOOK: Duration = Duration::from_millis(20);
 /// The longest that objects are kept for a connection that may ask once more.
 const LONGEST_IDLE: Duration = Duration::from_secs(10);
-/// How long disks have for bringing to an end what is under way there.
+/// Time that disks have for writes under way.
 const DISK_PATIENCE: Duration = Duration::from_secs(20);
-/// How long a successor leaves what is on disks to the deliveries of a former worker that has let go. As within one worker.
+/// Time for which a successor leaves data on disks to the deliveries of a former worker that has let go. As within one
+/// worker.
 const READERS_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a successor waits for what disks hold before it takes connections.
+/// Longest wait of a successor for disks to be read in before it takes connections.
 const READ_PATIENCE: Duration = Duration::from_secs(5);
-/// Of a store's size, one part in so many may wait for the former worker; at least [`DEFERRED_LEAST`] bytes.
+/// Share of a store's size that may wait for the former worker: one part in this many; at least [`DEFERRED_LEAST`]
+/// bytes.
 const DEFERRED_SHARE: u64 = 16;
 const DEFERRED_LEAST: u64 = 16 << 20;
 
-/// What a worker knows of its successor.
 #[derive(Debug, Default)]
 pub struct Succession(Mutex<Option<Handover>>);
 
 #[derive(Debug)]
 struct Handover {
     relay: Relay,
-    /// Since when its successor takes the connections.
+    /// Time since which its successor takes the connections.
     since: Option<Instant>,
     has_let_go: bool,
 }
 
 impl Handover {
-    /// Whether that is longer ago than `limit`. The first look begins it: before, the successor may take its time to start.
+    /// True if that is longer ago than `limit`. The first look begins it: before, the successor may take its time to
+    /// start.
     fn is_idle(&mut self, limit: Duration, now: Instant) -> bool {
         now - *self.since.get_or_insert(now) > limit
     }
@@ -152,7 +154,6 @@ pub fn take_over(worker: &Arc<Worker>) -> Result<(), String> {
     Ok(())
 }
 
-/// Which one the other worker is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Other {
     Former,

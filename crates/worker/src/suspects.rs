@@ -5,9 +5,8 @@
 use storage::{Opening, Stores};
 use tables::counters::Main;
 
-/// At so many deaths an object is dropped.
+/// Number of deaths at which an object is dropped.
 const DEATHS: u32 = 2;
-/// Pages of an arena, in bytes.
 const PAGE_BYTES: u64 = 4096;
 
 /// Tells what each store was opened with, and drops suspects. Before anything is served.

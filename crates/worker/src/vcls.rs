@@ -10,7 +10,6 @@ use engine::Labels;
 use parking_lot::Mutex;
 use vrt::LoadedVcl;
 
-/// A VCL or a label.
 struct Entry {
     name: String,
     /// `auto`, `warm`, `cold`, `label`.
@@ -31,18 +30,15 @@ pub struct Vcls {
     /// Those that were discarded while requests used them.
     discarded: Mutex<Vec<Weak<LoadedVcl>>>,
     active: Mutex<Option<String>>,
-    /// When that was last made so.
     active_since: Mutex<Real>,
 }
 
 impl Vcls {
-    /// Adds a loaded VCL.
     pub fn add(&self, name: &str, state: &str, warm: bool, vcl: Arc<LoadedVcl>) {
         let entry = Entry { name: name.to_owned(), state: state.to_owned(), warm, what: What::Vcl(vcl) };
         self.entries.lock().push(entry);
     }
 
-    /// Points a label at a VCL.
     pub fn label(&self, name: &str, vcl: &str) {
         let mut entries = self.entries.lock();
         match entries.iter_mut().find(|entry| entry.name == name) {
@@ -56,7 +52,6 @@ impl Vcls {
         }
     }
 
-    /// Names of all labels.
     pub fn labels(&self) -> Vec<String> {
         let entries = self.entries.lock();
         entries.iter().filter(|entry| matches!(entry.what, What::Label(_))).map(|entry| entry.name.clone()).collect()
@@ -88,7 +83,6 @@ impl Vcls {
         std::mem::replace(&mut entry.warm, warm) != warm
     }
 
-    /// Takes an entry out; its VCL, if it is one.
     pub fn remove(&self, name: &str) -> Option<Arc<LoadedVcl>> {
         let mut entries = self.entries.lock();
         let at = entries.iter().position(|entry| entry.name == name)?;
@@ -107,7 +101,6 @@ impl Vcls {
         *self.active_since.lock() = now;
     }
 
-    /// Since when it is the active one.
     pub fn active_since(&self) -> Real {
         *self.active_since.lock()
     }
@@ -117,7 +110,6 @@ impl Vcls {
         self.active.lock().clone().unwrap_or_default()
     }
 
-    /// All loaded VCLs.
     pub fn all(&self) -> Vec<Arc<LoadedVcl>> {
         let entries = self.entries.lock();
         let vcls = entries.iter().filter_map(|entry| match &entry.what {
@@ -127,7 +119,6 @@ impl Vcls {
         vcls.collect()
     }
 
-    /// All that are warm.
     pub fn warm(&self) -> Vec<Arc<LoadedVcl>> {
         let entries = self.entries.lock();
         let vcls = entries.iter().filter(|entry| entry.warm).filter_map(|entry| match &entry.what {
@@ -153,19 +144,17 @@ impl Vcls {
         Ok(())
     }
 
-    /// How many VCLs there are.
     pub fn count(&self) -> usize {
         self.all().len()
     }
 
-    /// How many were discarded and are still in use.
+    /// Number of discarded VCLs that are still in use.
     pub fn discarded(&self) -> usize {
         let mut discarded = self.discarded.lock();
         discarded.retain(|vcl| vcl.strong_count() > 0);
         discarded.len()
     }
 
-    /// How many modules they import.
     pub fn modules(&self) -> usize {
         let vcls = self.all();
         let names: HashSet<&str> =
@@ -173,7 +162,6 @@ impl Vcls {
         names.len()
     }
 
-    /// `vcl.list`.
     pub fn list(&self) -> String {
         let mut rows = String::new();
         for row in self.rows() {
@@ -194,7 +182,6 @@ impl Vcls {
         backend::columns(&rows, 80)
     }
 
-    /// The members of `vcl.list -j`'s array.
     pub fn list_json(&self) -> String {
         let mut text = String::new();
         for row in self.rows() {

@@ -13,11 +13,11 @@ use tables::tags::Tag;
 
 use crate::startup::Worker;
 
-/// Between two looks.
+/// Time between two looks.
 const LOOK: Duration = Duration::from_millis(250);
-/// Without a turn for so long it is logged.
+/// Time without a turn after which a thread is logged.
 const STALLED: Duration = Duration::from_secs(1);
-/// Without a turn for so long nothing will help.
+/// Time without a turn after which the worker ends.
 const HOPELESS: Duration = Duration::from_secs(60);
 
 /// A serving thread as others see it.
@@ -25,11 +25,9 @@ pub struct ThreadHandle {
     pub name: String,
     pub progress: Arc<Progress>,
     pub work: Arc<ThreadWork>,
-    /// Has the thread give up memory that it keeps.
     pub trim: Arc<rt::Notify>,
 }
 
-/// Starts the thread.
 pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     let worker = Arc::downgrade(worker);
     let thread = std::thread::Builder::new().name("lacquer-watch".to_owned());

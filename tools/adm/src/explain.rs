@@ -133,7 +133,7 @@ fn ask(config: &Config, command: &[String]) -> i32 {
     }
 }
 
-/// What the words in the log, in Cache-Status and in the answers mean.
+/// The meaning of the words in the log, in Cache-Status and in the answers.
 pub fn reasons() -> String {
     use tables::no_hit::{NoHit, Uncacheable};
     let row = |word: &str, text: &str| format!("  {word:<20} {text}\n");

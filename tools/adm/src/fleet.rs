@@ -33,13 +33,12 @@ deploy rolls a VCL, with all that it includes, and parameters out to the nodes o
  -h                 This text
 ";
 
-/// Flags with values.
 pub(crate) const FLAGS: &[&str] = &["-t", "--format", "--group", "--stages", "--watch", "--max-5xx", "--param"];
 const COMMAND: CommandLine = CommandLine { name: "lacquer fleet", usage: USAGE, flags: FLAGS, no_word: None };
-/// How long the CLI may take while something is rolled out.
+/// Seconds that the CLI may take while something is rolled out.
 const DEPLOY_TIME: &str = "120";
 
-/// What `--check` answers when something is wrong.
+/// The exit status of `--check` when something is wrong.
 const WRONG: i32 = 3;
 
 /// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked; 3: `--check` found something.
@@ -109,7 +108,7 @@ pub fn main(args: &[String]) -> i32 {
     if is_check && is_wrong(&facts) { WRONG } else { 0 }
 }
 
-/// Whether the server follows a log, as a node of a fleet does.
+/// True if the server follows a log, as a node of a fleet does.
 fn has_log(facts: &serde_json::Value) -> bool {
     facts.get("append").is_some()
 }

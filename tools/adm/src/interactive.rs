@@ -16,7 +16,6 @@ use crate::Show;
 
 const PROMPT: &str = "varnish> ";
 
-/// The names of all commands.
 struct Names(Vec<String>);
 
 impl Helper for Names {}
@@ -40,14 +39,14 @@ impl Completer for Names {
     }
 }
 
-/// What `help -j` says: a version, the command, the time, then an object per command.
+/// The names in the reply to `help -j`: a version, the command, the time, then an object per command.
 fn names(reply: &[u8]) -> Vec<String> {
     let parsed: serde_json::Value = serde_json::from_slice(reply).unwrap_or_default();
     let members = parsed.as_array().map(Vec::as_slice).unwrap_or_default();
     members.iter().filter_map(|m| Some(m.get("request")?.as_str()?.to_owned())).collect()
 }
 
-/// If the line opens a text that goes on (`... << TOKEN`): the token.
+/// The token, if the line opens a text that goes on (`... << TOKEN`).
 fn here_token(line: &str) -> Option<&str> {
     let mut words = line.split_ascii_whitespace().rev();
     let (token, mark) = (words.next()?, words.next()?);

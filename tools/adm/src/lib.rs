@@ -29,14 +29,13 @@ use toolkit::print;
 
 const OPTSTRING: &str = "hn:pS:T:t:";
 
-/// How replies are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Show {
-    /// The body.
+    /// The body alone.
     Script,
     /// The status and the body.
     Interactive,
-    /// As it came (-p).
+    /// The reply as it came (-p).
     Protocol,
 }
 
@@ -151,7 +150,7 @@ impl Config {
         ParsedArgs::Rest(tail)
     }
 
-    /// Which manager is meant, and how long to wait for it and for its replies.
+    /// The manager that is meant, with the time to wait for it and for its replies.
     fn attach(&self) -> Result<Attach, String> {
         let mut attach = Attach::to(self.name.clone());
         if let Some(value) = &self.timeout {
@@ -192,7 +191,6 @@ fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> Optio
     Connection::open(address, secret, timeout).inspect_err(|text| print::err(format_args!("{text}\n"))).ok()
 }
 
-/// Shows a reply.
 fn show_reply(reply: &Reply, show: Show) {
     let mut out = io::stdout().lock();
     let number = reply.status.number();

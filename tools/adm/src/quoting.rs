@@ -23,7 +23,8 @@ pub fn other_reading(words: &[String], refusal: Status) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether the second reply says more of what was wanted: it was done, or its words were understood and the first one's weren't.
+/// True if the second reply says more of what was wanted: it was done, or its words were understood and the first one's
+/// weren't.
 pub fn is_better(first: Status, second: Status) -> bool {
     second == Status::Ok || (first == Status::TooMany && second == Status::Param)
 }

@@ -30,7 +30,7 @@ The exit status is 0 when the server's worker runs, 1 when it doesn't, 2 when th
 const COMMAND: CommandLine =
     CommandLine { name: "lacquer status", usage: USAGE, flags: &["-t", "--format"], no_word: Some("no command") };
 
-/// What a doctor says of a server (-n, -T, -S) and its machine: what is wrong, a line each, or why it couldn't look.
+/// A doctor's look at a server (-n, -T, -S) and its machine: the faults, a line each, or why it couldn't look.
 pub type Doctor = fn(Option<&str>, Option<&str>, Option<&str>) -> Result<Vec<String>, String>;
 
 /// Runs it: the exit status.

@@ -29,7 +29,7 @@ const COMMAND: CommandLine =
 const DAY: i64 = 86_400;
 /// Names that a line shows.
 const MOST_NAMES: usize = 3;
-/// What `--check` answers when something is wrong.
+/// The exit status of `--check` when something is wrong.
 const WRONG: i32 = 3;
 
 /// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked; 3: `--check` found something.
@@ -91,7 +91,6 @@ pub fn main(args: &[String]) -> i32 {
     if days.is_some() && certificates.iter().any(is_wrong) { WRONG } else { 0 }
 }
 
-/// What a row is made of.
 struct Certificate {
     frontend: String,
     id: String,
@@ -100,7 +99,7 @@ struct Certificate {
     not_before: i64,
     not_after: i64,
     trouble: Option<String>,
-    /// When ACME renews it.
+    /// The time at which ACME renews it.
     renewal: Option<i64>,
     object: Value,
 }
@@ -112,7 +111,7 @@ fn read(reply: &str) -> Option<Vec<Certificate>> {
     Some(out)
 }
 
-/// What stands behind the version, the command and the time.
+/// The elements behind the version, the command and the time.
 fn elements(reply: &str) -> Option<impl Iterator<Item = Value>> {
     let Value::Array(rows) = serde_json::from_str(reply).ok()? else { return None };
     let (Some(Value::Number(_)), Some(Value::Array(_))) = (rows.first(), rows.get(1)) else { return None };

@@ -21,7 +21,7 @@ request fails. The new program is tried first; if it can't take over, nothing ha
 The exit status is 0 when the server was upgraded, 1 when it goes on as it was, 2 when it wasn't asked.
 ";
 
-/// How long a trial and a new worker may take, in seconds.
+/// Seconds that a trial and a new worker may take.
 const PATIENCE: &str = "120";
 
 const COMMAND: CommandLine = CommandLine {

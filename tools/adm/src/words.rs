@@ -10,19 +10,19 @@ use crate::Config;
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Words {
     flags: Vec<(String, String)>,
-    /// What is no flag.
+    /// The words that are no flags.
     pub rest: Vec<String>,
 }
 
 /// A command beside varnishadm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandLine {
-    /// As it is called: `lacquer status`.
+    /// The words that call it: `lacquer status`.
     pub name: &'static str,
     pub usage: &'static str,
     /// Flags beside -n, -T and -S.
     pub flags: &'static [&'static str],
-    /// What is said of a word that is no flag, where none is wanted.
+    /// The message for a word that is no flag, where none is wanted.
     pub no_word: Option<&'static str>,
 }
 
@@ -75,7 +75,6 @@ impl Words {
         Ok(Some(words))
     }
 
-    /// All values of a flag.
     pub fn all(&self, flag: &str) -> impl Iterator<Item = &str> {
         self.flags.iter().filter(move |(name, _)| name == flag).map(|(_, value)| value.as_str())
     }
@@ -85,7 +84,7 @@ impl Words {
         self.all(flag).last()
     }
 
-    /// Where the server is, and how long to wait for it.
+    /// The server's place, and the time to wait for it.
     pub fn config(&self) -> Config {
         let last = |flag| self.last(flag).map(str::to_owned);
         Config { name: last("-n"), address: last("-T"), secret: last("-S"), timeout: last("-t"), ..Config::default() }

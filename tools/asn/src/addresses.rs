@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use accesslog::Entry;
 use networks::{address, masked};
 
-/// Networks at most.
+/// Most networks that are kept.
 const MOST: usize = 5_000_000;
 
 /// The clients' networks: no BGP announcement of the Internet is narrower than a /24 or /48.
@@ -40,7 +40,7 @@ impl Addresses {
         }
     }
 
-    /// As `nc whois.cymru.com 43` takes it; nothing if there is none.
+    /// The text that `nc whois.cymru.com 43` takes; nothing if there is none.
     pub fn text(&self) -> String {
         if self.networks.is_empty() {
             return String::new();
@@ -49,12 +49,12 @@ impl Addresses {
         format!("begin\nverbose\n{lines}end\n")
     }
 
-    /// Whether there is nothing to ask for.
+    /// True if there is nothing to ask for.
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty()
     }
 
-    /// What was left out.
+    /// Remarks on things left out.
     pub fn remarks(&self) -> Vec<String> {
         let counts = [
             (self.no_address, "requests whose client is no address"),

@@ -48,7 +48,7 @@ Further
  -h                   This text
 ";
 
-/// How it is shown.
+/// The form in which it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -57,7 +57,7 @@ pub enum Format {
     Svg,
 }
 
-/// What one line of a table is.
+/// The subject of one line of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Group {
     #[default]
@@ -65,7 +65,7 @@ pub enum Group {
     Country,
 }
 
-/// What shares are of.
+/// The quantity that shares are of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Measure {
     #[default]
@@ -73,28 +73,26 @@ pub enum Measure {
     Requests,
 }
 
-/// What was asked for.
+/// The options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub databases: Vec<String>,
     pub names: Vec<String>,
     pub gathering: Gathering,
     pub countries: Vec<Country>,
-    /// What is counted, and in which windows.
+    /// The requests that are counted, and the windows.
     pub window: Window,
     pub group: Group,
     pub measure: Measure,
-    /// 0: all.
+    /// Number of lines; 0: all.
     pub top: usize,
     pub format: Format,
     /// Print the list to ask Team Cymru for.
     pub lists_addresses: bool,
 }
 
-/// The command.
 pub const TOOL: Tool = Tool { name: "lacquer asn", synopsis: SYNOPSIS, details: DETAILS };
 
-/// The whole help.
 pub fn usage() -> String {
     TOOL.usage()
 }

@@ -13,7 +13,7 @@ use crate::tally::{Part, Sum, Tally, ahead};
 /// A line of a table.
 #[derive(Clone, PartialEq, Debug)]
 struct Row {
-    /// Of a network; 0: of none that is known.
+    /// The number of a network; 0: of none that is known.
     asn: u32,
     /// Two letters, or nothing.
     country: String,
@@ -21,7 +21,7 @@ struct Row {
     sum: Sum,
 }
 
-/// A table.
+/// A table of the report.
 #[derive(Debug)]
 struct Table {
     /// `None`: no entry had a time.
@@ -42,18 +42,18 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Of what was gathered.
+    /// The report on what was gathered.
     pub fn new(options: &'a Options, gathered: &'a Gathered<Tally>, database: &Database) -> Report<'a> {
         let tables = gathered.result.parts.values().map(|part| Table::new(part, options, database)).collect();
         Report { options, gathered, tables, silent: database.silent() }
     }
 
-    /// Whether there is anything in it.
+    /// True if there is anything in it.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// What doesn't count, and what there is to know.
+    /// Remarks on requests that don't count, and on what there is to know.
     pub fn remarks(&self) -> Vec<String> {
         let tally = &self.gathered.result;
         let counts = [

@@ -18,7 +18,7 @@ pub struct Moment {
     pub has_zone: bool,
 }
 
-/// What is counted, and in which pieces of time.
+/// The requests that are counted, and the pieces of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Window {
     pub from: Option<Moment>,
@@ -40,7 +40,7 @@ impl Sum {
     }
 }
 
-/// Of one window.
+/// The counts of one window.
 #[derive(Debug, Default)]
 pub struct Part {
     /// First and last time of a request in it.
@@ -48,10 +48,10 @@ pub struct Part {
     pub sums: HashMap<Origin, Sum>,
 }
 
-/// See the module.
+/// The counts of all windows; see the module.
 #[derive(Default)]
 pub struct Tally {
-    /// By the window's beginning.
+    /// Parts by the window's beginning.
     pub parts: BTreeMap<i64, Part>,
     /// Entries that count nowhere: without an address, without a time where one is needed, of other times, of other
     /// countries, of more windows than there may be.
@@ -63,7 +63,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts an entry.
     pub fn add(&mut self, entry: &Entry<'_>, window: &Window, countries: &[Country], database: &Database) {
         let Some(address) = entry.client.as_deref().and_then(address) else {
             self.no_address += 1;
@@ -126,7 +125,7 @@ pub fn ahead(time: Stamp) -> i64 {
     seconds * 1_000_000_000
 }
 
-/// How much later than in UTC it is here.
+/// Seconds by which it is later here than in UTC.
 fn zone_seconds(seconds: i64) -> i64 {
     let zone = sys::localtime::format("%z", seconds).unwrap_or_default();
     let number = |range| zone.get(range).and_then(|digits: &str| digits.parse::<i64>().ok()).unwrap_or(0);

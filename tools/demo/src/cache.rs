@@ -14,13 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long it may take to stop before it is killed.
+/// Time that it may take to stop before it is killed.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 const MAX_REPLY: usize = 1 << 20;
 /// Lines of its stderr that are kept, to be shown when it fails.
 const KEPT_LINES: usize = 20;
 
-/// A running cache.
 pub struct Cache {
     child: Child,
     input: Option<ChildStdin>,
@@ -84,17 +83,15 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where its page is.
     pub fn page(&self) -> Option<SocketAddr> {
         self.page
     }
 
-    /// Its working directory, for the tools' `-n`.
+    /// The working directory, for the tools' `-n`.
     pub fn directory(&self) -> PathBuf {
         self.directory.n()
     }
@@ -196,7 +193,7 @@ fn keep_lines(from: impl Read, said: &Mutex<VecDeque<String>>) {
     }
 }
 
-/// Where the page is; None: there is none. An error: it can't be where the options say.
+/// The address of the page; None: there is none. An error: it can't be where the options say.
 fn page_address(options: &Options) -> Result<Option<SocketAddr>, String> {
     match options.watch {
         Watch::Nowhere => Ok(None),
@@ -207,7 +204,7 @@ fn page_address(options: &Options) -> Result<Option<SocketAddr>, String> {
     }
 }
 
-/// What an address is once something listens there, which it does no more.
+/// The address that something has once it listens there, which it does no more.
 fn bound_at(address: impl ToSocketAddrs) -> std::io::Result<SocketAddr> {
     TcpListener::bind(address)?.local_addr()
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const PROBES: u32 = 20;
 /// Threads that share the load.
 const THREADS: u32 = 4;
-/// How long a latency counts.
+/// Time for which a latency counts.
 const WINDOW: Duration = Duration::from_secs(10);
 const MAX_SAMPLES: usize = 100_000;
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use toolkit::args::{Arg, Args};
 
-/// What `lacquer demo --help` prints.
 pub const USAGE: &str = "\
 Usage: lacquer demo [-a ADDRESS:PORT] [-s STORAGE] [--watch ADDRESS:PORT] [--load[=RATE]] [--varnishd PATH]
 
@@ -21,23 +20,22 @@ Starts a small demo site and a cache in front of it, and prints a line of figure
   -h, --help        this text
 ";
 
-/// Where the cache listens when nothing else is said and the port is free.
+/// The address on which the cache listens when nothing else is said and the port is free.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:6081";
 
-/// Where its page is, unless the port is taken.
+/// The address of its page, unless the port is taken.
 pub const WATCH_ADDRESS: &str = "127.0.0.1:6085";
 
 const DEFAULT_RATE: u32 = 200;
 const MAX_RATE: u32 = 100_000;
 
-/// How the demo is to run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
     /// The cache's `-a`; None: the default address, or a free port.
     pub listen: Option<String>,
-    /// The cache's `-s`.
+    /// The `-s` of the cache.
     pub storage: String,
-    /// Where the cache's page is.
+    /// The place of the cache's page.
     pub watch: Watch,
     /// Requests per second to make ourselves; 0: none but the few that measure latency.
     pub load: u32,
@@ -45,23 +43,19 @@ pub struct Options {
     pub varnishd: Option<PathBuf>,
 }
 
-/// Where the page is that shows the cache at work.
+/// The place of the page that shows the cache at work.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Watch {
     /// At the usual address, or at another port when that is taken.
     Usual,
     /// There and nowhere else.
     At(SocketAddr),
-    /// There is none.
     Nowhere,
 }
 
-/// What the words ask for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Invocation {
-    /// To run.
     Run(Options),
-    /// To print the usage.
     Help,
 }
 

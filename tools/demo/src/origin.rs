@@ -27,7 +27,6 @@ impl Origin {
         Ok(Origin(address))
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.0
     }
@@ -52,7 +51,7 @@ fn accept(listener: &TcpListener) {
     }
 }
 
-/// What we need of a request head.
+/// The parts of a request head that we need.
 struct Request {
     method: String,
     path: String,

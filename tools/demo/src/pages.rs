@@ -4,10 +4,10 @@
 use crate::query::ResponseSpec;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How many images the first page has.
+/// Number of images on the first page.
 pub const IMAGES: u32 = 12;
 
-/// How long the slow page takes when the query says nothing.
+/// Time that the slow page takes when the query says nothing.
 const SLOW: Duration = Duration::from_secs(2);
 
 /// An answer, before it is framed.
@@ -66,7 +66,7 @@ pub fn page(path: &str, wanted: ResponseSpec, host: &str, visits: u32) -> Page {
     }
 }
 
-/// What every page begins with.
+/// The beginning of every page.
 const STYLE: &str = "<meta name=\"viewport\" content=\"width=device-width\">\n<style>\nbody { font: 1rem/1.5 sans-serif; \
                      max-width: 45rem; margin: 2rem auto; padding: 0 1rem; color: #222 }\ncode, pre { background: #eee; padding: .1rem .3rem }\n\
                      pre { padding: .6rem; overflow-x: auto }\ndt { font-weight: bold; margin-top: .6rem }\nimg { margin: .2rem }\n</style>\n";

@@ -12,7 +12,7 @@ const MAX_FIELDS: usize = 20;
 pub struct ResponseSpec {
     /// Octets of the body, before gzip.
     pub size: Option<u64>,
-    /// How long to wait before the answer.
+    /// Time to wait before the answer.
     pub latency: Duration,
     /// The status code, 200 to 599.
     pub status: Option<u16>,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Names the columns of [`Status::line`].
 pub const HEADING: &str = "requests/s    hits     half in      99% in    memory   objects     stored";
 
-/// What the counters said a second ago.
+/// The counters as they were a second ago.
 pub struct Status {
     counters: Counters,
     last: Option<(Instant, Sample)>,
@@ -22,7 +22,7 @@ struct Sample {
 }
 
 impl Status {
-    /// For the worker with this working directory.
+    /// The status of the worker with this working directory.
     pub fn new(n: &Path) -> Self {
         Self { counters: Counters::new(n), last: None }
     }

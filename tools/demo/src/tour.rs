@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long one of them may take: the slow page needs two seconds.
+/// Time that one of them may take: the slow page needs two seconds.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// More of a head than this is no answer of the demo's.
 const MAX_HEAD: u64 = 64 << 10;
@@ -30,13 +30,13 @@ pub fn walk(cache: SocketAddr, mut told: impl FnMut(String) -> bool) -> io::Resu
     Ok(())
 }
 
-/// What an answer's head says of how it came to be.
+/// The parts of an answer's head that tell how it came to be.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Answer {
     is_hit: bool,
     /// The `detail` of Cache-Status: why it was no hit.
     reason: Option<String>,
-    /// The site's Cache-Control.
+    /// The Cache-Control of the site.
     control: String,
 }
 

@@ -83,7 +83,7 @@ struct Segment {
     ident: String,
     id: u64,
     file: File,
-    /// Where its body begins and the segment ends, in the file.
+    /// Offsets in the file at which its body begins and the segment ends.
     body: u64,
     end: u64,
 }

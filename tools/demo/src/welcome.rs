@@ -5,14 +5,14 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// What stands before the first requests. `cache` is where it listens, `page` is where it is shown at work.
+/// The text before the first requests. `cache` is where it listens, `page` is where it is shown at work.
 pub fn opening(cache: &SocketAddr, page: Option<&SocketAddr>) -> String {
     let page = page.map(|page| format!("http://{page}/  <- the dashboard: open it in a browser\n"));
     let page = page.unwrap_or_default();
     format!("{page}http://{cache}/  <- the demo site, with a cache in front of it\n")
 }
 
-/// What stands behind them. `origin` is where the site is itself, `directory` is the cache's, for the tools' -n.
+/// The text behind them. `origin` is where the site is itself, `directory` is the cache's, for the tools' -n.
 pub fn further(origin: &SocketAddr, cache: &SocketAddr, directory: &Path) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "lacquer".into());
     let directory = directory.display();

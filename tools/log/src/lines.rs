@@ -11,19 +11,18 @@ use logq::{Flow, Redaction, Select, Sink, Txn};
 use transactions::json::{self, Names};
 use transactions::{Transaction, combined};
 
-/// What a line is.
+/// The form of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// A JSON object.
+    /// A line is a JSON object.
     Json,
     /// The combined format of web servers.
     Ncsa,
 }
 
-/// What is asked for.
+/// The lines that are asked for.
 #[derive(Debug)]
 pub struct Lines {
-    /// What a line is.
     pub format: Format,
     names: Names,
     /// Fields whose values are shown although they may be secrets.
@@ -33,7 +32,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Of a format.
+    /// Lines of a format.
     pub fn new(format: Format) -> Lines {
         Lines { format, names: Names::default(), shown: Vec::new(), receiver: None, queue_bytes: QUEUE_BYTES }
     }
@@ -101,7 +100,7 @@ enum To {
     },
 }
 
-/// Writes lines.
+/// The sink that writes lines.
 #[derive(Debug)]
 pub struct LineSink {
     format: Format,

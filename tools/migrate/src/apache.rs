@@ -8,7 +8,7 @@ use crate::migrated::Migrated;
 use crate::source::{Files, Place, beside, directory_of};
 use crate::vcl;
 
-/// How deep includes may nest.
+/// Depth to which includes may nest.
 const MAX_DEPTH: usize = 20;
 
 /// Ports that Apache has for TLS: the cache takes them over, with their certificates.
@@ -143,7 +143,7 @@ fn storage(line: &Line, migrated: &mut Migrated) {
     );
 }
 
-/// What is to be said of other directives; most are Apache's own affair, as it goes on being the origin.
+/// Says what there is to say of other directives; most are Apache's own affair, as it goes on being the origin.
 fn known(name: &str, line: &Line, migrated: &mut Migrated) {
     let text = match name {
         "cacheignorecachecontrol" => {
@@ -190,7 +190,8 @@ fn known(name: &str, line: &Line, migrated: &mut Migrated) {
     }
 }
 
-/// Whether a rule depends on what a client's request says beside its URL: an object in the cache is the same for all of them.
+/// True if a rule depends on what a client's request says beside its URL: an object in the cache is the same for all of
+/// them.
 fn names_client(line: &Line) -> bool {
     const OF_CLIENTS: [&str; 6] =
         ["HTTP_REFERER", "HTTP_USER_AGENT", "HTTP_COOKIE", "REMOTE_ADDR", "HTTP:REFERER", "HTTP:USER-AGENT"];
@@ -203,7 +204,7 @@ fn names_client(line: &Line) -> bool {
     }
 }
 
-/// Whether the variable that a line sets has the name of something that is kept out.
+/// True if the variable that a line sets has the name of something that is kept out.
 fn is_denied(line: &Line) -> bool {
     const OWN: [&str; 6] =
         ["nokeepalive", "downgrade-1.0", "force-response-1.0", "redirect-carefully", "gzip-only-text/html", "no-gzip"];
@@ -255,7 +256,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What a line becomes; None: it stays.
+    /// The line that a line becomes; None: it stays.
     fn line(
         &mut self,
         text: &str,

@@ -16,7 +16,6 @@ use source::{DiskFiles, Files};
 use toolkit::args::{Arg, Args};
 use toolkit::print;
 
-/// What `lacquer migrate --help` prints.
 pub const USAGE: &str = "\
 Usage: lacquer migrate nginx|apache|squid FILE [options]
 
@@ -39,7 +38,7 @@ Examples:
 The exit status is 0 when all has its counterpart, 1 when something was refused, 2 when nothing could be read.
 ";
 
-/// Whose configuration it is.
+/// The program whose configuration it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum From {
     Nginx,
@@ -50,7 +49,6 @@ enum From {
 const FROM: [(&str, From); 4] =
     [("nginx", From::Nginx), ("apache", From::Apache), ("apache2", From::Apache), ("squid", From::Squid)];
 
-/// What was asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
     from: From,
@@ -60,7 +58,7 @@ struct Options {
     is_json: bool,
 }
 
-/// What the words ask for; None: the help.
+/// The options that the words ask for; None: the help.
 fn parse(words: &[String]) -> Result<Option<Options>, String> {
     let (mut plain, mut origin, mut out, mut is_json) = (Vec::new(), "127.0.0.1:8080".to_owned(), None, false);
     let mut args = Args::new(words);

@@ -8,25 +8,19 @@ use std::path::Path;
 
 use crate::source::Place;
 
-/// How grave a note is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// It acts differently, or something is to be done besides.
+    /// The directive acts differently, or something is to be done besides.
     Note,
-    /// It has no counterpart, or none that is made here.
+    /// The directive has no counterpart, or none that is made here.
     Refused,
 }
 
-/// What is said of a directive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// Where it stands.
     pub place: Place,
-    /// Its name.
     pub directive: String,
-    /// How grave it is.
     pub level: Level,
-    /// What there is to say.
     pub text: String,
 }
 
@@ -37,18 +31,16 @@ impl fmt::Display for Note {
     }
 }
 
-/// See the module.
+/// The result of a translation; see the module.
 #[derive(Debug, Default)]
 pub struct Migrated {
-    /// The program.
     pub vcl: String,
     /// The words after `varnishd`, `-f` left out.
     pub arguments: Vec<String>,
-    /// What `-A` is to read: one line each; empty without TLS.
+    /// The file that `-A` is to read: one line each; empty without TLS.
     pub tls: Vec<String>,
     /// Further files, changed: name, text.
     pub files: Vec<(String, String)>,
-    /// What is to be said.
     pub notes: Vec<Note>,
 }
 

@@ -64,7 +64,6 @@ struct Whole<'a> {
     has_ports: bool,
 }
 
-/// What each subroutine does: in vcl's order.
 type Lines = Vec<String>;
 
 impl<'a> Whole<'a> {
@@ -135,8 +134,8 @@ impl<'a> Whole<'a> {
         self.arguments(migrated);
     }
 
-    /// Which site a request is for: by its names; then, where no site has the name, the default one of its kind, or the first. The last one is
-    /// for whatever is left.
+    /// The conditions that tell which site a request is for: by its names; then, where no site has the name, the
+    /// default one of its kind, or the first. The last one is for whatever is left.
     fn branches(&self, side: Side) -> Vec<(String, usize)> {
         let mut out: Vec<(String, usize)> = Vec::new();
         let is_named = |site: &Site<'_>| site.name() != "_";
@@ -197,7 +196,7 @@ impl<'a> Whole<'a> {
         before
     }
 
-    /// Which locations nginx serves itself: said once.
+    /// Says once which locations nginx serves itself.
     fn origin_notes(&self, migrated: &mut Migrated) {
         for site in &self.sites {
             for directive in site.server.inside().iter().filter(|d| d.name == "location").chain([site.server]) {
@@ -212,7 +211,7 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// Where it listens, its stores, its certificates.
+    /// Sets the addresses, the stores and the certificates.
     fn arguments(&self, migrated: &mut Migrated) {
         let mut has_tls = false;
         for listen in self.sites.iter().flat_map(|site| site.listens()) {
@@ -297,7 +296,7 @@ fn recv_around(calls: Lines) -> Lines {
     lines
 }
 
-/// What `return 301 URL` and `return 200 TEXT` come to.
+/// The VCL that `return 301 URL` and `return 200 TEXT` come to.
 const SYNTH: &str = r#"
 sub vcl_synth {
 	if (resp.status == 301 || resp.status == 302 || resp.status == 303 || resp.status == 307 || resp.status == 308) {

@@ -8,12 +8,11 @@ use std::rc::Rc;
 /// More than this is no configuration, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
-/// A line of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// As it was named.
+    /// The file's name as it was given.
     pub file: Rc<str>,
-    /// From 1 on.
+    /// The line's number, from 1 on.
     pub line: usize,
 }
 
@@ -23,7 +22,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Where files come from: the disk, or a test.
+/// The source of files: the disk, or a test.
 pub trait Files {
     /// The text of a file.
     ///
@@ -35,7 +34,7 @@ pub trait Files {
     fn matching(&self, pattern: &str) -> Vec<String>;
 }
 
-/// The machine's own.
+/// The files of this machine.
 pub struct DiskFiles;
 
 impl Files for DiskFiles {
@@ -70,7 +69,7 @@ fn entries(dir: &Path, pattern: &str) -> Vec<PathBuf> {
     names.into_iter().map(|name| dir.join(name)).collect()
 }
 
-/// Whether a name is one of a pattern: `*` is any text, `?` any letter.
+/// True if a name is one of a pattern: `*` is any text, `?` any letter.
 pub fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     // Which beginnings of the name the beginning of the pattern so far can be.

@@ -83,7 +83,7 @@ fn read(path: &str, files: &dyn Files, lines: &mut Vec<Line>, depth: usize) -> R
     Ok(())
 }
 
-/// How many words a directive has behind its name at least, and which.
+/// The least number of words that a directive has behind its name, and their names.
 const WANTED: [(&str, usize, &str); 11] = [
     ("http_port", 1, "a port and its options"),
     ("https_port", 1, "a port and its options"),
@@ -98,7 +98,7 @@ const WANTED: [(&str, usize, &str); 11] = [
     ("maximum_object_size", 1, "a number and its unit"),
 ];
 
-/// What was read so far.
+/// The parts of a configuration that were read so far.
 #[derive(Default)]
 struct Squid {
     /// Each acl's conditions, any of which makes it hold.
@@ -106,7 +106,7 @@ struct Squid {
     /// Declarations of VCL's acls.
     networks: BTreeMap<String, Vec<String>>,
     backends: Vec<(String, String)>,
-    /// Which requests go to which peer.
+    /// The rules by which requests go to peers.
     peer_rules: Vec<(String, String)>,
     peer_refusals: BTreeMap<String, Vec<String>>,
     recv: Vec<String>,

@@ -10,10 +10,9 @@ use crate::queue::{MAX_PLACES, Outcome, Queue};
 const LOADS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 5.0];
 /// Loads for which workers and chairs are sought.
 const NEEDS: [f64; 3] = [1.0, 2.0, 4.0];
-/// Of the machine's memory, what isn't the store's: of 32 GB two are for connections, overhead and the system.
+/// Share of the machine's memory that isn't the store's: of 32 GB two are for connections, overhead and the system.
 const NOT_STORE: f64 = 1.0 / 16.0;
 
-/// What may be.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
     /// Seconds that 95 of 100 may wait.
@@ -35,19 +34,19 @@ pub struct Own {
     pub outcome: Outcome,
 }
 
-/// What a size of memory gives.
+/// The effect of a size of memory.
 pub struct Size {
     pub bytes: f64,
     pub hit_percent: f64,
-    /// What is left for the workers.
+    /// The rate that is left for the workers.
     pub rate: f64,
     pub outcome: Outcome,
     pub holds: bool,
-    /// How often the present load could come; none: nothing is left for the workers, as often as one likes.
+    /// Number of times the present load that could come; none: nothing is left for the workers, as often as one likes.
     pub times: Option<f64>,
 }
 
-/// See the module.
+/// The answers of a plan; see the module.
 pub struct Answers {
     pub classes: Vec<Class>,
     /// All requests a second, hits and others.
@@ -56,18 +55,17 @@ pub struct Answers {
     /// All classes in one queue.
     pub queue: Queue,
     pub now: Outcome,
-    /// What workers that are never idle would serve a second.
+    /// The rate a second that workers who are never idle would serve.
     pub ceiling: f64,
     /// The most a second for which the limits hold; none: they never do.
     pub most: Option<f64>,
-    /// Load, outcome.
     pub loads: Vec<(f64, Outcome)>,
     /// Load, workers, chairs; none: not with any number that is reckoned with.
     pub needs: Vec<(f64, Option<u64>, Option<u64>)>,
     /// Each class with workers of its own, as many in all; none where there is one class, or there are too few workers.
     pub own: Vec<Own>,
     pub sizes: Vec<Size>,
-    /// What a store may take of the machine's memory, and what that gives.
+    /// The size that a store may take of the machine's memory, and what that gives.
     pub store: Option<Size>,
 }
 
@@ -109,7 +107,7 @@ impl Answers {
         })
     }
 
-    /// What comes now can be served within the limits.
+    /// True if the present load can be served within the limits.
     pub fn holds(&self) -> bool {
         self.limits.hold(&self.queue)
     }

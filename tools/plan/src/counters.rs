@@ -12,10 +12,9 @@ use sys::signal::{SIGINT, SIGTERM, Signals};
 use crate::measured::Measured;
 use crate::options::Class;
 
-/// Between two looks.
+/// Time between two looks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Look {
     /// Requests to backends, so far.

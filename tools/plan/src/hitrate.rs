@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// One policy's curve.
+/// The curve of one policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Curve {
     /// Memory in bytes and hits of a hundred requests, ascending.
@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 64 << 20;
 const MOST_ERROR: f64 = 25.0;
 
 impl Curve {
-    /// Of a file.
+    /// Reads a file.
     ///
     /// # Errors
     /// It can't be read, or isn't what simulate writes.
@@ -56,12 +56,11 @@ impl Curve {
         Ok(Curve { unsure: all.len() - points.len(), points })
     }
 
-    /// Its points.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// What there is to know.
+    /// A remark on what there is to know.
     pub fn remark(&self) -> Option<String> {
         let n = self.unsure;
         (n > 0).then(|| format!("{n} sizes left out: their hit rates may be wrong by more than {MOST_ERROR} points"))

@@ -43,7 +43,7 @@ fn run(options: &Options) -> Result<i32, String> {
     Ok(i32::from(!answers.holds()))
 }
 
-/// What comes, and how long it takes: as told, or as measured.
+/// The arrivals and their times: as told, or as measured.
 fn measured(options: &Options) -> Result<Measured, String> {
     match &options.source {
         Source::Told(classes) => {

@@ -10,16 +10,14 @@ use crate::options::{Class, Of};
 /// Minutes that are kept apart; a clock that jumps makes no more.
 const MAX_MINUTES: usize = 200_000;
 
-/// What comes.
 pub struct Measured {
     pub classes: Vec<Class>,
     /// All requests a second, hits and others.
     pub requests: f64,
-    /// What there is to know.
     pub remarks: Vec<String>,
 }
 
-/// So many classes of a server are told apart: more than one may have.
+/// Most classes of a server that are told apart: more than one may have.
 const MAX_CLASSES: usize = 64;
 
 /// Times of one class.
@@ -37,7 +35,7 @@ struct Tally {
     /// Short ones, long ones; those of each class of the server, by name.
     times: [Times; 2],
     by_class: BTreeMap<String, Times>,
-    /// How many came, by minute.
+    /// Number of arrivals by minute.
     minutes: BTreeMap<i64, u64>,
     /// All requests, with a time of service or not.
     requests: u64,

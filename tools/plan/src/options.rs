@@ -59,7 +59,6 @@ Examples:
  lacquer plan --workers 32 --live -d 1m --simulated sizes.json --ram 32G
 ";
 
-/// How it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -67,7 +66,7 @@ pub enum Format {
     Json,
 }
 
-/// What of a log is served.
+/// The requests of a log that are served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Of {
     #[default]
@@ -79,7 +78,6 @@ pub enum Of {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Class {
     pub name: String,
-    /// Arrivals a second.
     pub rate: f64,
     /// Mean seconds that one takes.
     pub service: f64,
@@ -87,7 +85,6 @@ pub struct Class {
     pub cv2: f64,
 }
 
-/// Where rates and times are from.
 #[derive(Clone, Debug)]
 pub enum Source {
     Told(Vec<Class>),
@@ -95,7 +92,6 @@ pub enum Source {
     Counters { workdir: PathBuf, duration: Duration },
 }
 
-/// What was asked for.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub source: Source,
@@ -110,7 +106,6 @@ pub struct Options {
     pub wait: Option<f64>,
     /// A share, 0 to 1.
     pub refused: f64,
-    /// Seconds.
     pub think: Option<f64>,
     pub per_page: f64,
     pub simulated: Option<String>,
@@ -120,10 +115,8 @@ pub struct Options {
     pub format: Format,
 }
 
-/// The command.
 pub const TOOL: Tool = Tool { name: "lacquer plan", synopsis: SYNOPSIS, details: DETAILS };
 
-/// The whole help.
 pub fn usage() -> String {
     TOOL.usage()
 }
@@ -131,7 +124,7 @@ pub fn usage() -> String {
 /// Workers that are reckoned with.
 pub const MAX_WORKERS: u64 = 10_000;
 const TIMES: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1_000_000_000);
-/// How long counters are looked at unless `-d` says so.
+/// Time for which counters are looked at unless `-d` says so.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// Words of the command line that make a source only together.
@@ -246,7 +239,7 @@ fn source(parts: Parts) -> Result<Source, String> {
     }
 }
 
-/// `250`, `250/s`, `12/h`
+/// A rate: `250`, `250/s`, `12/h`.
 fn rate(value: &str) -> Option<f64> {
     let (number, unit) = value.split_once('/').unwrap_or((value, "s"));
     let number: f64 = number.parse().ok()?;

@@ -5,13 +5,12 @@
 
 /// Places that are reckoned with; from there on a queue is as good as endless.
 pub const MAX_PLACES: u64 = 10_000;
-/// Of those who come, so many may wait longer than 95 of 100 do.
+/// Share of those who come that may wait longer than 95 of 100 do.
 const LATE: f64 = 0.05;
 
-/// What comes and who serves it.
+/// The arrivals, and who serves them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Queue {
-    /// Arrivals a second.
     pub rate: f64,
     /// Mean seconds of service.
     pub service: f64,
@@ -22,7 +21,7 @@ pub struct Queue {
     pub chairs: Option<u64>,
 }
 
-/// What comes of it, in the long run.
+/// The outcome in the long run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outcome {
     /// Share of the time that a worker works, 0 to 1.
@@ -31,7 +30,7 @@ pub struct Outcome {
     pub refused: f64,
     /// Mean seconds that those who aren't refused wait; infinite: the queue grows for ever.
     pub wait: f64,
-    /// In which 95 of 100 of them are served.
+    /// Seconds in which 95 of 100 of them are served.
     pub wait_95: f64,
     /// Those who wait, on average.
     pub waiting: f64,
@@ -48,7 +47,6 @@ impl Queue {
         Queue { rate, ..self }
     }
 
-    /// What comes of it.
     pub fn outcome(&self) -> Outcome {
         match self.chairs {
             Some(chairs) => self.bounded(chairs.min(MAX_PLACES)),
@@ -98,7 +96,7 @@ impl Queue {
         }
     }
 
-    /// How much longer one waits than with exponential times.
+    /// Factor by which one waits longer than with exponential times.
     fn varies(&self) -> f64 {
         (1.0 + self.cv2) / 2.0
     }
@@ -120,7 +118,7 @@ impl Queue {
         self.chairs.map_or(0.0, |chairs| Places::new(self, chairs.min(MAX_PLACES)).refused())
     }
 
-    /// Whether no more are refused, and 95 of 100 of the others wait no longer.
+    /// True if no more are refused, and 95 of 100 of the others wait no longer.
     pub fn meets(&self, wait: f64, refused: f64) -> bool {
         match self.chairs {
             None => self.endless().wait_95 <= wait,
@@ -132,20 +130,20 @@ impl Queue {
     }
 }
 
-/// How likely it is that all workers are busy and none, one, two... chairs are taken. As weights, the largest of which is 1: an
-/// overload would make them endless.
+/// The probability that all workers are busy and none, one, two... chairs are taken. As weights, the largest of which
+/// is 1: an overload would make them endless.
 struct Places {
     chairs: u64,
-    /// From one to the next.
+    /// The ratio from one to the next.
     ratio: f64,
-    /// That no chair is taken.
+    /// The weight of no chair taken.
     first: f64,
-    /// That all are.
+    /// The weight of all taken.
     last: f64,
     /// Their sum; times the chairs taken.
     sum: f64,
     weighted: f64,
-    /// With the states in which a worker is free.
+    /// The sum with the states in which a worker is free.
     all: f64,
     /// Workers that end, a second.
     ends: f64,
@@ -213,7 +211,7 @@ fn geometric_weighted(r: f64, n: f64) -> f64 {
     r * (1.0 - n * r.powf(n - 1.0) + (n - 1.0) * r.powf(n)) / (1.0 - r).powi(2)
 }
 
-/// How likely all workers are busy where nobody waits (Erlang's first formula).
+/// Probability that all workers are busy where nobody waits (Erlang's first formula).
 fn erlang_b(load: f64, workers: u64) -> f64 {
     let mut blocked = 1.0;
     for n in 1..=workers {

@@ -156,7 +156,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// In whole units, so that it can stand in an option.
+/// A size in whole units, so that it can stand in an option.
 fn memory_size(bytes: f64) -> String {
     const UNITS: [(f64, &str); 3] = [(1024.0 * 1024.0 * 1024.0, "G"), (1024.0 * 1024.0, "M"), (1024.0, "k")];
     let (size, unit) = UNITS.into_iter().find(|(size, _)| bytes >= 4.0 * size).unwrap_or(UNITS[2]);

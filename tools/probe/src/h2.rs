@@ -45,7 +45,7 @@ impl Exchange {
         Ok(Exchange { codec, stream, status: None, head, scratch: Scratch::default() })
     }
 
-    /// What is to be written.
+    /// The bytes that are to be written.
     pub fn output(&mut self) -> &[u8] {
         self.codec.flush();
         self.codec.output()
@@ -79,7 +79,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the answer is whole now.
+    /// Takes an event; true if the answer is whole now.
     fn take_event(&mut self, event: Event) -> io::Result<bool> {
         let is_ours = |stream: u32| self.stream == stream;
         match event {
@@ -117,7 +117,7 @@ mod tests {
         [&len[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
     }
 
-    /// What comes of these frames behind SETTINGS, in pieces of so many bytes, at whose end the connection closes.
+    /// The result of these frames behind SETTINGS, in pieces of so many bytes, at whose end the connection closes.
     fn answered(frames: &[Vec<u8>], step: usize) -> Result<Option<u16>, ErrorKind> {
         let shot = Shot {
             address: ([127, 0, 0, 1], 80).into(),

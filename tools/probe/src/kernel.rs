@@ -13,12 +13,12 @@ const WANTED: [(&str, &str, &str); 5] = [
     ("TcpExt", "TCPOFOQueue", "segments out of order"),
 ];
 
-/// Readings, by name.
+/// The readings of counters, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counters(BTreeMap<&'static str, u64>);
 
 impl Counters {
-    /// As they stand; none where there is no such file.
+    /// The present readings; none where there is no such file.
     pub fn read() -> Counters {
         let files = ["/proc/net/snmp", "/proc/net/netstat"];
         let texts = files.map(|file| std::fs::read_to_string(file).unwrap_or_default());
@@ -43,7 +43,7 @@ impl Counters {
         }
     }
 
-    /// What was counted since: name, what it is, how many.
+    /// The counts since then: name, what it is, how many.
     pub fn since(&self, before: &Counters) -> Vec<(&'static str, &'static str, u64)> {
         let count = |name| Some(self.0.get(name)?.saturating_sub(*before.0.get(name)?));
         WANTED.iter().filter_map(|&(_, name, what)| Some((name, what, count(name)?))).collect()

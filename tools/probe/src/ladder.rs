@@ -8,12 +8,12 @@
 /// Times after which something is sent again, in seconds.
 #[derive(Debug)]
 pub struct Ladder {
-    /// What was lost.
+    /// The thing that was lost.
     pub what: &'static str,
-    /// Since when or where it is so.
+    /// The systems and versions for which it is so.
     pub of: &'static str,
     pub rungs: &'static [f64],
-    /// So much later an answer may come: the way there and back, and who sleeps and wakes.
+    /// The delay by which an answer may come later: the way there and back, and who sleeps and wakes.
     delay: f64,
     /// Times on one rung alone are a finding. For data they aren't: many a server takes 0.8 s for something.
     is_told_by_one: bool,
@@ -50,10 +50,10 @@ const LEAST_SHARE: f64 = 0.6;
 /// and chance puts as many there once in so many runs.
 const LEAST_ODDS: f64 = 100.0;
 
-/// Which ladder slow answers stand on.
+/// The ladder that slow answers stand on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fit {
-    /// Place in [`LADDERS`].
+    /// The place in [`LADDERS`].
     pub ladder: usize,
     /// Slow answers on it.
     pub on: usize,
@@ -91,7 +91,7 @@ impl Ladder {
         (rung - EARLY, rung + self.delay + LATE_SHARE * rung)
     }
 
-    /// Whether an answer of that time may have waited for that rung.
+    /// True if an answer of that time may have waited for that rung.
     fn is_near(&self, time: f64, rung: f64) -> bool {
         let (from, to) = self.window(rung);
         (from..=to).contains(&time)
@@ -108,7 +108,7 @@ impl Ladder {
     }
 }
 
-/// How probable it is that of `all` at least `on` fall where `share` of them is expected.
+/// Probability that of `all` at least `on` fall where `share` of them is expected.
 fn by_chance(all: usize, on: usize, share: f64) -> f64 {
     // Hoeffding's bound by relative entropy: close enough, and no factorials.
     let seen = on as f64 / all.max(1) as f64;

@@ -42,14 +42,12 @@ HOST may be a URL: https://www.example.com speaks TLS, and its handshakes are to
 you may probe.
 ";
 
-/// How the report is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     Text,
     Json,
 }
 
-/// Which addresses are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     Any,
@@ -57,7 +55,6 @@ pub enum Family {
     V6,
 }
 
-/// What was asked for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
     /// `HOST`, `HOST:PORT`, `http://HOST[:PORT]` or `https://HOST[:PORT]`.
@@ -65,7 +62,6 @@ pub struct Options {
     pub paths: Vec<String>,
     /// A file with more of them.
     pub urls: Option<String>,
-    /// The Host field.
     pub host: Option<String>,
     /// The name that TLS asks for.
     pub sni: Option<String>,
@@ -111,10 +107,8 @@ impl Default for Options {
     }
 }
 
-/// The command.
 pub const TOOL: Tool = Tool { name: "lacquer probe", synopsis: SYNOPSIS, details: DETAILS };
 
-/// The whole help.
 pub fn usage() -> String {
     TOOL.usage()
 }

@@ -20,11 +20,11 @@ const LONGEST: u64 = 86_400_000_000;
 const MOST_REASONS: usize = 20;
 /// Slow answers that are kept for the verdict.
 const MOST_SLOW: usize = 100_000;
-/// Of them, those that a report lists.
+/// Number of them that a report lists.
 const LISTED: usize = 20;
 const LINE: &str = "--------------------------------------------------------------------\n";
 
-/// Seconds since 1970.
+/// The seconds since 1970.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -38,7 +38,6 @@ fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e6
 }
 
-/// A slow answer that is listed.
 #[derive(Clone, Debug)]
 struct Listed {
     when: u64,
@@ -48,7 +47,7 @@ struct Listed {
     cause: Cause,
 }
 
-/// See the module.
+/// The counts of a run; see the module.
 #[derive(Debug)]
 pub struct Report {
     name: String,
@@ -61,9 +60,9 @@ pub struct Report {
     connect: Histogram<u64>,
     handshake: Histogram<u64>,
     resumed: u64,
-    /// What handshakes agreed on, and how often.
+    /// Versions and ciphers that handshakes agreed on, with their counts.
     agreed: BTreeMap<String, u64>,
-    /// Why TLS failed, and how often.
+    /// Reasons why TLS failed, with their counts.
     reasons: BTreeMap<String, u64>,
     sum: Duration,
     slowest: Option<Listed>,
@@ -90,7 +89,6 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Report {
-    /// Before the first request.
     pub fn new(options: &Options, targets: &[Target]) -> Report {
         let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
         Report {
@@ -131,7 +129,6 @@ impl Report {
         self.answers + self.failed()
     }
 
-    /// Requests without an answer.
     fn failed(&self) -> u64 {
         self.failures.values().sum()
     }
@@ -150,7 +147,6 @@ impl Report {
         })
     }
 
-    /// Adds a sample.
     pub fn add(&mut self, sample: Sample) {
         let address = self.by_address.entry(sample.shot.address).or_default();
         address.0 += 1;
@@ -233,7 +229,7 @@ impl Report {
         verdict::judge(self.requests(), self.failed(), &slow, self.lossy, self.slow_from.as_secs_f64())
     }
 
-    /// How things stand.
+    /// The state of things in words.
     pub fn text(&self) -> String {
         let elapsed = self.elapsed.as_secs_f64().max(1e-6);
         let slowest = self.slowest.as_ref().map_or(String::new(), |slowest| {
@@ -259,7 +255,7 @@ impl Report {
         text + LINE
     }
 
-    /// What it shows, and what is behind that.
+    /// The verdict, and the facts that are behind it.
     pub fn verdict_text(&self) -> String {
         let percentiles: Vec<String> = [50.0, 90.0, 99.0, 99.9, 100.0]
             .iter()
@@ -297,7 +293,6 @@ impl Report {
         text + &format!("Verdict:               {}\n", self.verdict().words)
     }
 
-    /// All of it.
     pub fn json(&self) -> Value {
         let verdict = self.verdict();
         let times = |histogram: &Histogram<u64>| {

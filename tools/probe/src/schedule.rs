@@ -17,7 +17,7 @@ use crate::target::Target;
 const MOST_UNDER_WAY: usize = 1000;
 /// A thread's stack: it reads into a buffer on the heap.
 const STACK: usize = 128 << 10;
-/// How often signals are looked for.
+/// Time between two looks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Sends requests until the end that the options name, or a signal; prints what is told on the way.

@@ -16,51 +16,47 @@ use crate::h2::Exchange;
 
 /// Bytes read at a time.
 const READ: usize = 64 << 10;
-/// Who asks.
+/// The name that requests give as theirs.
 const AGENT: &str = concat!("lacquer-probe/", env!("CARGO_PKG_VERSION"));
 /// Least time given to a read that is due already.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
-/// What is sent where.
+/// A request, and the address that it is sent to.
 #[derive(Clone, Debug)]
 pub struct Shot {
     pub address: SocketAddr,
-    /// `http://HOST/PATH`, for people.
+    /// The URL `http://HOST/PATH`, for people.
     pub url: String,
     pub host: String,
     pub path: String,
     /// Speaks TLS, where that is wanted.
     pub tls: Option<Arc<tls::Client>>,
-    /// HTTP/2 is spoken.
     pub is_http2: bool,
     /// The name that it asks for.
     pub sni: String,
     /// Seconds since 1970 when it was sent.
     pub begun_at: u64,
-    /// When it was to begin.
+    /// The moment at which it was to begin.
     pub due: Instant,
     pub timeout: Duration,
 }
 
-/// What became of it.
 #[derive(Clone, Debug)]
 pub struct Sample {
     pub shot: Shot,
-    /// From when it was due until the connection was there.
+    /// Time from when it was due until the connection was there.
     pub connected: Option<Duration>,
-    /// How long TLS' handshake took, from the connection on.
+    /// Time that TLS' handshake took, from the connection on.
     pub handshake: Option<Duration>,
-    /// What it agreed on: version and cipher, and whether an earlier session was taken up.
+    /// Version and cipher that were agreed on, and whether an earlier session was taken up.
     pub agreed: Option<(String, bool)>,
-    /// Why TLS failed.
     pub reason: Option<String>,
-    /// Until the first byte of the answer.
     pub first_byte: Option<Duration>,
-    /// Until the answer was whole, or the failure.
+    /// Time until the answer was whole, or the failure.
     pub total: Duration,
     /// The status, or why there is none.
     pub result: Result<u16, Failure>,
-    /// Where the kernel tells.
+    /// Losses, where the kernel tells.
     pub losses: Option<LossesSeen>,
 }
 
@@ -75,7 +71,6 @@ pub struct LossesSeen {
     pub answer: u32,
 }
 
-/// Why there is no answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Failure {
     Refused,
@@ -93,7 +88,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// As reports name it.
+    /// The name that reports have for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Failure::Refused => "refused",
@@ -261,7 +256,7 @@ impl Sample {
     }
 }
 
-/// What HTTP/2 has to say: the request, and then what keeps the connection going.
+/// Writes what HTTP/2 has to say: the request, and then what keeps the connection going.
 fn say(exchange: &mut Exchange, carrier: &mut impl Write) -> io::Result<()> {
     let output = exchange.output();
     if !output.is_empty() {
@@ -336,7 +331,7 @@ impl Answer {
 mod tests {
     use super::*;
 
-    /// What comes of an answer that is cut at every place.
+    /// The result of an answer that is cut at every place.
     fn whole(text: &str) -> Vec<Result<Option<u16>, ErrorKind>> {
         let cut = |at: usize| {
             let mut answer = Answer::default();

@@ -11,16 +11,14 @@ const DEFAULT_PATH: &str = "/ping.html";
 /// Most bytes of a list of URLs.
 const MOST_LIST: u64 = 16 << 20;
 
-/// A host that is probed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
     /// `HOST` or `HOST:PORT` as in the Host field.
     pub name: String,
     /// All its addresses, in the resolver's order.
     pub addresses: Vec<SocketAddr>,
-    /// What is asked for, one after the other.
+    /// The paths that are asked for, one after the other.
     pub paths: Vec<String>,
-    /// How long its name took to be looked up.
     pub lookup: Duration,
     /// TLS is spoken there.
     pub is_tls: bool,
@@ -78,7 +76,7 @@ impl Target {
     }
 }
 
-/// Whether TLS, authority and path of `http://HOST[:PORT][/PATH]`, `https://...` or `HOST[:PORT]`.
+/// The parts (true for TLS, authority, path) of `http://HOST[:PORT][/PATH]`, `https://...` or `HOST[:PORT]`.
 fn split_url(url: &str) -> Result<(bool, &str, Option<&str>), String> {
     let after = |scheme: &str| {
         let is_it = url.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme));
@@ -104,7 +102,7 @@ fn has_port(authority: &str) -> bool {
     after_address.contains(':')
 }
 
-/// What a line of a list says for this host: a URL of another host says nothing.
+/// The path that a line of a list says for this host: a URL of another host says nothing.
 fn path_for(line: &str, is_tls: bool, authority: &str) -> Option<Result<String, String>> {
     if line.starts_with('/') {
         return Some(Ok(line.to_owned()));

@@ -4,7 +4,6 @@
 use crate::ladder::{self, Fit, LADDERS};
 use crate::shot::{LossesSeen, Sample};
 
-/// Why an answer was slow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cause {
     /// Attempts to connect stayed without an answer.
@@ -20,7 +19,6 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Of a sample that was slow.
     pub fn of(sample: &Sample) -> Cause {
         match sample.losses {
             Some(LossesSeen { syns: 1.., .. }) => Cause::Syn,
@@ -31,7 +29,7 @@ impl Cause {
         }
     }
 
-    /// As JSON names it.
+    /// The name that JSON has for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Cause::Syn => "syn_lost",
@@ -42,7 +40,7 @@ impl Cause {
         }
     }
 
-    /// As a line ends with it.
+    /// The words with which a line ends.
     pub fn in_words(self) -> &'static str {
         match self {
             Cause::Syn => "connecting took more than one attempt",
@@ -62,14 +60,13 @@ pub struct Slow {
     pub cause: Cause,
 }
 
-/// What all of them show.
+/// The conclusion that all of them allow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
     /// One word for programs: `none`, `loss_repaired`, `syn_loss`, `data_loss`, `loss_likely`, `slow_server`, `unreachable`.
     pub finding: &'static str,
     /// A sentence or more.
     pub words: String,
-    /// The times on which the slow ones stand.
     pub fit: Option<Fit>,
 }
 

@@ -8,23 +8,18 @@ use message::{Head, HeadLimits, Version};
 use crate::faults::Fault;
 use crate::h2::Heads;
 
-/// Most bytes of a head.
 const HEAD_BYTES: usize = 128 << 10;
-/// Most lines of one.
 const HEAD_LINES: u16 = 500;
 
 /// Ways in which a cache tells that it had the answer.
 pub const SIGNS: [&str; 4] = ["Cache-Status", "X-Cache", "X-Varnish", "Age"];
 
-/// By each of [`SIGNS`]: not told, a miss, a hit.
+/// Verdict of each of [`SIGNS`]: absent, a miss, a hit.
 pub type Verdicts = [Option<bool>; SIGNS.len()];
 
-/// What is known once an answer is whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Answer {
-    /// The status.
     pub status: u16,
-    /// What it says of the cache.
     pub verdicts: Verdicts,
     /// The connection may be used again.
     pub keeps: bool,
@@ -32,12 +27,10 @@ pub struct Answer {
     pub body_bytes: u64,
 }
 
-/// What heads are parsed with; one for all connections.
 #[derive(Debug)]
 pub struct Codec {
     limits: Limits,
     head: Head,
-    /// For connections of HTTP/2 and HTTP/3.
     pub heads: Heads,
 }
 
@@ -62,7 +55,6 @@ enum Phase {
     Body(Body),
 }
 
-/// The state of one exchange.
 #[derive(Clone, Debug)]
 pub struct Incoming {
     phase: Phase,
@@ -74,18 +66,15 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Before the first byte.
     pub fn new() -> Incoming {
         Incoming { phase: Phase::Head, answer: Answer::default(), to_head: false, kept: Vec::new(), has_begun: false }
     }
 
-    /// For the next answer; `to_head`: the request was a HEAD.
     pub fn expect(&mut self, to_head: bool) {
         self.kept.clear();
         (self.phase, self.answer, self.to_head, self.has_begun) = (Phase::Head, Answer::default(), to_head, false);
     }
 
-    /// Whether anything of the answer has come.
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -98,7 +87,7 @@ impl Incoming {
         }
     }
 
-    /// So many of those have come and gone.
+    /// Notes that `n` of those bytes were read and dropped.
     pub fn discarded(&mut self, n: u64) -> Option<Answer> {
         let Phase::Body(Body::Length(left)) = &mut self.phase else { return None };
         let n = n.min(*left);
@@ -180,7 +169,6 @@ impl Incoming {
         }
     }
 
-    /// A head is whole: what follows it.
     fn begin_body(&mut self, head: &Head) -> Result<(), Fault> {
         let status = head.status();
         if (100..200).contains(&status) && status != 101 {
@@ -204,7 +192,7 @@ impl Incoming {
     }
 }
 
-/// What the fields say of the cache, and whether Connection says `close` (true) or `keep-alive` (false).
+/// Verdicts about the cache in the fields, and whether Connection says `close` (true) or `keep-alive` (false).
 pub fn signs(head: &Head) -> (Verdicts, Option<bool>) {
     let (mut verdicts, mut connection) = (Verdicts::default(), None);
     for field in head.iter() {
@@ -225,7 +213,7 @@ pub fn signs(head: &Head) -> (Verdicts, Option<bool>) {
     (verdicts, connection)
 }
 
-/// Whether it was a hit; who made the answer itself says neither.
+/// True for a hit; `None` for a synthetic response.
 fn verdict(handling: Option<Handling>) -> Option<bool> {
     match handling? {
         Handling::Hit => Some(true),

@@ -18,7 +18,7 @@ const LEAST_SHARE: f64 = 0.01;
 /// The longest report that is read.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What is compared: its name, whether more is better, the samples of a report.
+/// A measure: its name, whether more is better, the samples of a report.
 type Measure = (&'static str, bool, fn(&Value) -> Vec<f64>);
 
 const MEASURES: [Measure; 6] = [
@@ -59,7 +59,6 @@ pub fn read(name: &str) -> Result<Value, String> {
     if report["series"]["answers"].is_array() { Ok(report) } else { Err(format!("{name}: not a report of one run")) }
 }
 
-/// What the comparison says of one measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     TooShort,
@@ -83,7 +82,6 @@ struct Row {
     name: &'static str,
     a: f64,
     b: f64,
-    /// Percent of `a`.
     change: f64,
     /// Half of the 95 % interval of `change`.
     noise: f64,
@@ -121,7 +119,7 @@ fn row((name, more_is_better, of): &Measure, a: &Value, b: &Value) -> Option<Row
 
 struct Sample {
     mean: f64,
-    /// How many independent samples these are worth.
+    /// Number of independent samples that these are worth.
     n: f64,
     /// The square of the mean's standard error.
     error2: f64,
@@ -162,7 +160,6 @@ fn beside(reports: &[Named]) -> impl Iterator<Item = (char, &Value, &Value)> {
     letters(reports).skip(1).map(|(letter, (report, _))| (letter, &reports[0].0, report))
 }
 
-/// The comparison as JSON.
 pub fn json(reports: &[Named]) -> Value {
     let of = |letter: char, r: Row| {
         json!({"measure": r.name, "report": letter.to_string(), "a": round(r.a, 3), "b": round(r.b, 3),

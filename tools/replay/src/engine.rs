@@ -33,9 +33,8 @@ const SECOND: u64 = 1_000_000_000;
 const LOOK: u64 = SECOND / 10;
 /// A user whose connection failed tries again after this time.
 const BACK_OFF: u64 = SECOND / 10;
-/// How long answers are waited for after Ctrl-C.
+/// Longest wait for answers after Ctrl-C.
 const PARTING: u64 = SECOND;
-/// Bytes read at once.
 const BUFFER_BYTES: usize = 128 << 10;
 /// Waits shorter than this are timed exactly.
 const FINE: u64 = 20_000_000;
@@ -43,16 +42,13 @@ const FINE: u64 = 20_000_000;
 const WAKE: Token = Token(usize::MAX);
 const SIGNAL: Token = Token(usize::MAX - 1);
 
-/// Why a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// All there was, or all that was asked for, is sent.
     Done,
-    /// Its time is over.
+    /// The run's time is over.
     Time,
-    /// Ctrl-C.
     Interrupted,
-    /// No answer for too long.
     GaveUp,
     /// Ctrl-C came in the warm-up: nothing was measured.
     InterruptedInWarmup,
@@ -65,7 +61,6 @@ impl End {
     pub const ALL: [End; 6] =
         [End::Interrupted, End::GaveUp, End::Time, End::Done, End::InterruptedInWarmup, End::DoneInWarmup];
 
-    /// Its name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             End::Done => "done",
@@ -86,40 +81,33 @@ impl End {
         }
     }
 
-    /// Whether there is nothing to report of the run.
     pub const fn is_unmeasured(self) -> bool {
         matches!(self, End::InterruptedInWarmup | End::DoneInWarmup)
     }
 
-    /// From that.
+    /// The end with that name.
     pub fn parse(word: &str) -> Option<End> {
         End::ALL.into_iter().find(|end| end.word() == word)
     }
 }
 
-/// What holds for all streams.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// How long the run lasts, in nanoseconds.
     pub duration: Option<u64>,
-    /// What is counted begins after this time.
+    /// Warm-up in nanoseconds, in which nothing is counted.
     pub warmup: u64,
-    /// How long an answer may take.
     pub timeout: u64,
-    /// How long there may be failures and no answer; 0: for ever.
+    /// Longest time with failures and no answer, in nanoseconds; 0: for ever.
     pub give_up: u64,
-    /// Addresses to come from, in turn.
     pub bind: Vec<IpAddr>,
-    /// What speaks TLS, where a request may need it.
+    /// TLS client, where a request may need it.
     pub tls: Option<Arc<tls::Client>>,
-    /// What is spoken.
     pub spoken: Spoken,
 }
 
 /// Called once a second, and when the warm-up is over: nanoseconds since the start, and the streams.
 pub type Tick<'a> = dyn FnMut(u64, &[Stream]) + 'a;
 
-/// The machine. Connections stay open from one run to the next.
 pub struct Engine {
     poll: Poll,
     waker: Arc<Waker>,
@@ -135,7 +123,7 @@ pub struct Engine {
     thinking: BinaryHeap<Reverse<(u64, usize)>>,
     /// When time has to tell of something, and which connection: those over QUIC.
     alarms: BinaryHeap<Reverse<(u64, usize)>>,
-    /// What connections over QUIC have in common, once there is one.
+    /// Settings that connections over QUIC share, once there is one.
     quic: Option<h3::Config>,
     binds: usize,
     interrupts: u32,
@@ -184,7 +172,7 @@ impl Engine {
         (self.all, self.is_stopped) = (all, Arc::default());
     }
 
-    /// What ends the run from another thread, as Ctrl-C does.
+    /// A function that ends the run from another thread, as Ctrl-C does.
     pub fn stopper(&self) -> impl Fn() + Send + 'static {
         let (is_stopped, wake) = (self.is_stopped.clone(), self.waker());
         move || {
@@ -210,12 +198,11 @@ impl Engine {
         Ok(self.interrupts > before)
     }
 
-    /// There was a Ctrl-C.
     pub fn was_interrupted(&self) -> bool {
         self.interrupts > 0
     }
 
-    /// What a reader calls.
+    /// A function that wakes the engine when a reader has a batch.
     pub fn waker(&self) -> impl Fn() + Send + 'static {
         let waker = self.waker.clone();
         move || {
@@ -300,7 +287,6 @@ impl Engine {
         }
     }
 
-    /// What time alone brings about.
     fn timers(&mut self, streams: &mut [Stream], limits: &Limits, run: &mut Run, now: u64, tick: &mut Tick<'_>) {
         while let Some(Reverse((at, s))) = self.thinking.peek().copied() {
             if at > now {
@@ -390,7 +376,6 @@ impl Engine {
         }
     }
 
-    /// Waits for events, or until the next thing is due.
     fn wait(&mut self, events: &mut Events, run: &Run, streams: &[Stream]) -> io::Result<()> {
         let now = self.now();
         let mut until = run.next_second.min(run.next_look).min(run.drain_until);
@@ -430,7 +415,6 @@ impl Engine {
         }
     }
 
-    /// Gives a request to a connection.
     fn begin(&mut self, streams: &mut [Stream], s: usize, job: Job, limits: &Limits, run: &mut Run, now: u64) {
         let address = job.ask().address as usize;
         let stream = &mut streams[s];
@@ -519,7 +503,6 @@ impl Engine {
         }
     }
 
-    /// Something happened to a connection.
     fn event(
         &mut self,
         streams: &mut [Stream],
@@ -574,7 +557,6 @@ impl Engine {
         }
     }
 
-    /// A whole answer.
     fn finish(&mut self, streams: &mut [Stream], at: usize, answer: Answer, run: &mut Run) {
         let now = self.now();
         let Some(link) = &mut self.links[at] else { return };
@@ -680,7 +662,6 @@ fn quic(
     Ok((socket, Version::Http3(Box::new(http3))))
 }
 
-/// Where a run stands.
 struct Run {
     start: u64,
     counted_from: u64,
@@ -700,7 +681,7 @@ impl Run {
         self.failing = Some((self.failing.map_or(now, |(first, _)| first), now));
     }
 
-    /// How long there were failures and no answer. A pause of the log after a failure says nothing.
+    /// Time for which there were failures and no answer. A pause of the log after a failure says nothing.
     fn failing_time(&self) -> u64 {
         self.failing.map_or(0, |(first, last)| last - first)
     }

@@ -1,33 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What can go wrong with a request.
 
-/// Why a request got no whole answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Nobody listens.
     Refused,
     /// Another error of connecting.
     Connect,
-    /// No descriptor or no port is left here.
     Exhausted,
-    /// The handshake, or what TLS makes of bytes, failed.
     Tls,
-    /// The connection was reset.
     Reset,
-    /// The connection ended before the answer began.
     Closed,
-    /// The answer ended early.
     Truncated,
-    /// What came is no answer of HTTP.
     BadHead,
-    /// A body that is broken in itself.
     BadBody,
-    /// No whole answer in time.
     Timeout,
 }
 
 impl Fault {
-    /// All of them.
     pub const ALL: [Fault; 10] = [
         Fault::Refused,
         Fault::Connect,
@@ -41,7 +30,6 @@ impl Fault {
         Fault::Timeout,
     ];
 
-    /// Its name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Fault::Refused => "refused",
@@ -57,7 +45,6 @@ impl Fault {
         }
     }
 
-    /// What the report says.
     pub const fn text(self) -> &'static str {
         match self {
             Fault::Refused => "connections refused",

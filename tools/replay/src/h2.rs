@@ -14,15 +14,13 @@ use crate::faults::Fault;
 /// Windows are of no interest here: as large as bodies can make use of.
 const WINDOW: u32 = 64 << 20;
 
-/// What heads are read with and written from; one for all connections, those of HTTP/3 too.
+/// Memory for reading and writing heads; one for all connections, those of HTTP/3 too.
 #[derive(Debug)]
 pub struct Heads {
-    /// The request that is written.
     pub request: Head,
-    /// What was read last.
     pub answer: Head,
     scratch: Scratch,
-    /// For HTTP/3.
+    /// Memory for field sections of HTTP/3.
     pub sections: http3::qpack::Scratch,
 }
 
@@ -34,22 +32,18 @@ impl Default for Heads {
     }
 }
 
-/// The state of a connection.
 #[derive(Debug)]
 pub struct Http2 {
     codec: Connection,
-    /// The request under way.
     stream: Option<u32>,
     answer: Answer,
     /// Something of the answer has come.
     has_begun: bool,
     has_head: bool,
-    /// The server takes no more requests here.
     is_ending: bool,
 }
 
 impl Http2 {
-    /// A connection that begins.
     pub fn new(now: u64) -> Http2 {
         static CONFIG: OnceLock<Arc<Config>> = OnceLock::new();
         let config = CONFIG.get_or_init(|| {
@@ -94,23 +88,19 @@ impl Http2 {
         Ok(())
     }
 
-    /// What is to be written.
     pub fn output(&mut self) -> &[u8] {
         self.codec.flush();
         self.codec.output()
     }
 
-    /// So much of it is written.
     pub fn wrote(&mut self, bytes: usize) {
         self.codec.wrote(bytes);
     }
 
-    /// Whether anything of the answer has come.
     pub fn has_answer_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// Whether it is of no use for a further request.
     pub fn is_ending(&self) -> bool {
         self.is_ending || self.codec.slots() == 0
     }
@@ -138,7 +128,6 @@ impl Http2 {
         Ok(done.map(|answer| Answer { keeps: answer.keeps && !self.is_ending(), ..answer }))
     }
 
-    /// Whether the answer is whole now.
     fn take_event(&mut self, event: Event, head: &Head) -> Result<bool, Fault> {
         let is_ours = |stream: u32| self.stream == Some(stream);
         match event {
@@ -215,7 +204,7 @@ mod tests {
         [&len[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
     }
 
-    /// What comes of `said` to the first request over a connection, in pieces of `step`.
+    /// The result of the first request over a connection that receives `said` in pieces of `step`.
     fn answered(said: &[u8], step: usize) -> String {
         let (mut http2, mut heads) = (Http2::new(0), Heads::default());
         let begun = http2.begin(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n", false, &mut heads, 1);

@@ -28,24 +28,24 @@ use response::Response;
 const WINDOW: u32 = 64 << 20;
 /// Streams of the server's: control, QPACK's two, and some that nobody knows.
 const MAX_UNI_STREAMS: u8 = 8;
-/// Of them in all, more than anybody opens.
+/// Most such streams in all, more than anybody opens.
 const MOST_UNI_STREAMS: usize = 100;
 /// Most bytes of a field section, which the server is told.
 const SECTION_BYTES: u64 = 256 << 10;
 /// Codes of CONNECTION_CLOSE that are TLS' alerts (RFC 9001 4.8).
 const ALERTS: std::ops::Range<u64> = 0x100..0x200;
 
-/// What connections have in common.
+/// Settings that connections share.
 #[derive(Clone)]
 pub struct Config {
     endpoint: Arc<EndpointConfig>,
     client: ClientConfig,
-    /// When nanoseconds begin.
+    /// Start of the clock in nanoseconds.
     epoch: Instant,
 }
 
 impl Config {
-    /// Of connections that verify as `tls` does.
+    /// Settings for connections that verify as `tls` does.
     ///
     /// # Errors
     /// TLS can't be had.
@@ -68,9 +68,7 @@ impl Config {
     }
 }
 
-/// The request under way.
 struct Exchange {
-    /// What is left to be written of it.
     unsent: Vec<u8>,
     to_head: bool,
     /// None: QUIC's handshake isn't done.
@@ -79,7 +77,6 @@ struct Exchange {
     response: Response,
 }
 
-/// A connection.
 pub struct Http3 {
     config: Config,
     remote: SocketAddr,
@@ -93,10 +90,8 @@ pub struct Http3 {
     /// Streams that the server opened, and what is known of each.
     theirs: Vec<(StreamId, Theirs)>,
     is_connected: bool,
-    /// The server takes no more requests here.
     is_ending: bool,
     over: Option<Fault>,
-    /// Why TLS failed.
     reason: Option<tls::Error>,
     /// A datagram that is to be sent.
     datagram: Vec<u8>,
@@ -106,7 +101,6 @@ pub struct Http3 {
 enum Theirs {
     /// Bytes of its type.
     Begins(Vec<u8>),
-    /// Its control stream, and what isn't whole there.
     Control(Control, Vec<u8>),
     /// QPACK's, which has nothing to say to who has no table, or one that nobody knows.
     Ignored,
@@ -165,7 +159,6 @@ impl Http3 {
         Ok(())
     }
 
-    /// A datagram came.
     pub fn receive(&mut self, datagram: &[u8], now: u64) {
         self.now = self.config.at(now);
         let mut answer = Vec::new();
@@ -176,19 +169,16 @@ impl Http3 {
         }
     }
 
-    /// When [`Http3::elapse`] is to be called.
     pub fn alarm(&mut self) -> Option<u64> {
         let at = self.quic.poll_timeout()?;
         Some(at.saturating_duration_since(self.config.epoch).as_nanos() as u64)
     }
 
-    /// It is so late.
     pub fn elapse(&mut self, now: u64) {
         self.now = self.config.at(now);
         self.quic.handle_timeout(self.now);
     }
 
-    /// The next datagram to be sent, until [`Http3::sent`] is called.
     pub fn datagram(&mut self) -> Option<&[u8]> {
         if self.datagram.is_empty() {
             let _ = self.quic.poll_transmit(self.now, 1, &mut self.datagram)?;
@@ -196,33 +186,28 @@ impl Http3 {
         Some(&self.datagram)
     }
 
-    /// That one is.
     pub fn sent(&mut self) {
         self.datagram.clear();
     }
 
-    /// What TLS agreed on, once its handshake is done.
+    /// Parameters that TLS has negotiated, once its handshake is done.
     pub fn agreed(&self) -> Option<Info> {
         let data = self.quic.crypto_session().handshake_data().filter(|_| self.is_connected)?;
         data.downcast::<Info>().ok().map(|info| *info)
     }
 
-    /// Why TLS failed, if it did.
     pub fn reason(&self) -> Option<&tls::Error> {
         self.reason.as_ref()
     }
 
-    /// Whether anything of the answer has come.
     pub fn has_answer_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// Whether the handshake is done.
     pub fn is_connected(&self) -> bool {
         self.is_connected
     }
 
-    /// Whether it is of no use for a further request.
     pub fn is_ending(&self) -> bool {
         self.is_ending || self.over.is_some()
     }
@@ -232,7 +217,7 @@ impl Http3 {
         self.quic.close(self.now, VarInt::from_u32(Code::NoError.number()), Default::default());
     }
 
-    /// What came of all that came; the answer when it is whole.
+    /// Handles received bytes; the answer when it is whole.
     ///
     /// # Errors
     /// There is none, or it is broken, or the connection is over.
@@ -247,7 +232,7 @@ impl Http3 {
         }
     }
 
-    /// What both halves of quinn-proto have to tell each other.
+    /// Passes events between the endpoint and the connection of quinn-proto.
     fn settle(&mut self) {
         while let Some(event) = self.quic.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(self.handle, event) {
@@ -292,7 +277,6 @@ impl Http3 {
         }
     }
 
-    /// Writes what the server has room for.
     fn send(&mut self) {
         let Some(exchange) = self.exchange.as_mut().filter(|exchange| self.is_connected && !exchange.is_finished)
         else {
@@ -339,7 +323,6 @@ impl Http3 {
         chunk.ok().flatten().map(|chunk| chunk.bytes.to_vec())
     }
 
-    /// Reads the answer.
     fn read(&mut self, heads: &mut Heads) -> Result<Option<Answer>, Fault> {
         let Some(exchange) = &mut self.exchange else { return Ok(None) };
         let Some(stream) = exchange.stream else { return Ok(None) };

@@ -6,12 +6,11 @@ use accesslog::{Entry, Skip};
 /// Longest head that is sent; what a log holds beyond that is no request anybody would answer.
 pub const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// Why something in a source is not sent. Each is counted and told at the end.
+/// Reasons why something in a source is not sent. Each is counted and reported at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unsent {
-    /// It gives no request.
+    /// The line gives no request.
     Unread(Skip),
-    /// A method that wasn't asked for.
     Method,
     /// The host isn't in the log and isn't given, or its address isn't known.
     NoAddress,
@@ -26,7 +25,6 @@ impl From<Skip> for Unsent {
 }
 
 impl Unsent {
-    /// All of them, in the order of the report.
     pub const ALL: [Unsent; 9] = [
         Unsent::Unread(Skip::TooLong),
         Unsent::Unread(Skip::Cut),
@@ -39,12 +37,11 @@ impl Unsent {
         Unsent::NoTime,
     ];
 
-    /// Its place in [`Unsent::ALL`].
+    /// Index in [`Unsent::ALL`].
     pub fn place(self) -> usize {
         Unsent::ALL.iter().position(|own| *own == self).expect("all are in it")
     }
 
-    /// Its name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Unsent::Unread(skip) => skip.word(),
@@ -54,7 +51,6 @@ impl Unsent {
         }
     }
 
-    /// What the report says.
     pub const fn text(self) -> &'static str {
         match self {
             Unsent::Unread(skip) => skip.text(),
@@ -79,12 +75,10 @@ const NOT_SENT: &[&str] = &[
     "upgrade",
 ];
 
-/// What every request gets, from the options.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
     /// Fields to set; without a value: to leave out.
     pub fields: Vec<(String, Option<String>)>,
-    /// The host of requests whose source knows none.
     pub host: Option<String>,
 }
 

@@ -12,16 +12,12 @@ use crate::reader::{Batch, PlannedRequest};
 use crate::socket::{Socket, connect_fault};
 use crate::stats::Stats;
 
-/// A request under way.
 #[derive(Debug)]
 pub struct Job {
     batch: Arc<Batch>,
     at: usize,
-    /// When its latency begins.
     pub due: u64,
-    /// When it was given to a connection.
     pub begun: u64,
-    /// It goes over the wire a second time.
     pub is_resent: bool,
 }
 
@@ -31,7 +27,6 @@ impl Job {
         Job { batch, at, due, begun, is_resent: false }
     }
 
-    /// What it is.
     pub fn ask(&self) -> &PlannedRequest {
         &self.batch.asks[self.at]
     }
@@ -40,7 +35,6 @@ impl Job {
         self.batch.head(self.ask())
     }
 
-    /// Method (if it isn't GET), host and target, for the report.
     pub fn label(&self) -> String {
         let head = self.head();
         let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
@@ -52,28 +46,19 @@ impl Job {
     }
 }
 
-/// What became of a step.
 #[derive(Debug)]
 pub enum Event {
-    /// It goes on.
     More,
-    /// The answer is whole.
     Answer(Answer),
-    /// It failed.
     Failed(Fault),
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct Link {
     socket: Socket,
-    /// Whose it is.
     pub stream: usize,
-    /// Where it goes.
     pub address: usize,
-    /// What it carries.
     pub job: Option<Job>,
-    /// Requests answered over it.
     pub served: u32,
     /// The request under way says `Connection: close`.
     pub closes: bool,
@@ -86,23 +71,18 @@ pub struct Link {
     closing: Vec<u8>,
     incoming: Incoming,
     version: Version,
-    /// When time is to tell of it.
     alarm: Option<u64>,
 }
 
-/// What is spoken.
 #[derive(Debug)]
 pub enum Version {
-    /// HTTP/1.1
     Http1,
-    /// HTTP/2
     Http2(Box<Http2>),
     /// HTTP/3, whose socket is for datagrams.
     Http3(Box<Http3>),
 }
 
 impl Link {
-    /// A connection that is being made.
     pub fn new(socket: Socket, stream: usize, address: usize, version: Version, now: u64) -> Link {
         // QUIC connects and shakes hands at once.
         let is_quic = matches!(version, Version::Http3(_));
@@ -147,7 +127,6 @@ impl Link {
         Event::More
     }
 
-    /// Whether something of the answer has come.
     pub fn has_answer_begun(&self) -> bool {
         match &self.version {
             Version::Http1 => self.incoming.has_begun(),
@@ -156,7 +135,6 @@ impl Link {
         }
     }
 
-    /// The first event of a connection: whether it was made.
     pub fn connected(&mut self, now: u64, stats: &mut Stats) -> Event {
         let Some(since) = self.connecting else { return Event::More };
         if let Some(error) = self.socket.take_error() {
@@ -168,7 +146,6 @@ impl Link {
         Event::More
     }
 
-    /// Counts TLS' handshake, once it is done.
     pub fn shaken(&mut self, now: impl FnOnce() -> u64, stats: &mut Stats) {
         if let Some(since) = self.shaking
             && let Some(info) = self.socket.agreed()
@@ -189,7 +166,7 @@ impl Link {
         Some(due)
     }
 
-    /// It is `now`, and so late as was said with `alarm`: whether something was due.
+    /// Handles timers that are due `now`, as set with `alarm`; true if something was due.
     pub fn elapse(&mut self, alarm: u64, now: u64) -> bool {
         let Version::Http3(http3) = &mut self.version else { return false };
         if self.alarm != Some(alarm) {
@@ -208,7 +185,6 @@ impl Link {
         self.socket.part();
     }
 
-    /// Writes what is left of the request.
     pub fn write(&mut self, stats: &mut Stats) -> Event {
         match &mut self.version {
             Version::Http1 => {}
@@ -329,7 +305,7 @@ impl Link {
         }
     }
 
-    /// Whether an idle connection is of no use any more.
+    /// True if an idle connection can't be used any more.
     pub fn is_stale(&mut self, buffer: &mut [u8], codec: &mut Codec, now: u64) -> bool {
         if let Version::Http3(http3) = &mut self.version {
             let is_over = loop {
@@ -418,7 +394,7 @@ fn write_http3(socket: &mut Socket, http3: &mut Http3, bytes_out: &mut u64) -> E
     Event::More
 }
 
-/// That TLS failed, and why: kept the first time.
+/// Notes why TLS failed, the first time; the fault if it did.
 fn tls_fault(error: &io::Error, stats: &mut Stats) -> Option<Fault> {
     let reason = tls::over::reason(error)?;
     stats.tls_failure.get_or_insert_with(|| reason.to_string());

@@ -43,7 +43,6 @@ Examples:
   lacquer replay --to 127.0.0.1:6081 --speed 4 access.log.1.gz access.log
 ";
 
-/// An option with its value, and what it does.
 type Opt = (&'static str, &'static str);
 
 /// All options, in groups with a heading: the usage and the manual are made from it.
@@ -137,7 +136,6 @@ pub const OPTIONS: &[(&str, &[Opt])] = &[
     ),
 ];
 
-/// What `lacquer replay --help` prints.
 pub fn usage() -> String {
     let mut out = SYNOPSIS.to_owned();
     for (heading, options) in OPTIONS {
@@ -148,81 +146,54 @@ pub fn usage() -> String {
     out
 }
 
-/// How the report is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
-    /// For people.
     #[default]
     Text,
-    /// For programs.
     Json,
 }
 
-/// A run as asked for.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The requests.
     pub plan: Plan,
-    /// Their pace.
     pub pace: Pace,
-    /// Connections at most.
     pub connections: usize,
-    /// How they are kept.
     pub keep: Keep,
-    /// Requests at most.
     pub requests: Option<u64>,
-    /// Parts of the run.
     pub scenario: Scenario,
-    /// What goes on beside it, and at which pace.
     pub walker: Option<(Plan, Pace)>,
-    /// What holds for the run.
     pub limits: Limits,
-    /// How TLS goes about it, where a request may need it.
     pub trust: Option<Trust>,
-    /// The report.
     pub format: Format,
-    /// Whose CPU time.
     pub watched: Option<WatchedServer>,
-    /// How many of the slowest.
     pub top: usize,
-    /// No progress.
     pub quiet: bool,
-    /// Who sends; nobody: this process.
     pub workers: Vec<String>,
-    /// What they must know.
     pub secret: Vec<u8>,
 }
 
-/// What the words ask for.
 #[derive(Debug)]
 pub enum Invocation {
-    /// A run.
     Run(Box<Options>),
     /// Two reports or more are to be compared.
     Compare(Vec<String>, Format),
-    /// To be a worker of others' runs.
+    /// Be a worker of others' runs.
     Serve(Serve),
-    /// To print the usage.
     Help,
 }
 
 /// Reports that are compared at once: each has a letter.
 const MAX_REPORTS: usize = 26;
 const DEFAULT_WINDOW: usize = 100_000;
-/// Most connections of one process.
 pub const MAX_CONNECTIONS: usize = 100_000;
 /// Addresses of `--bind` at most.
 const MAX_BINDS: u128 = 65_536;
-/// Most of the slowest.
 pub const MAX_TOP: usize = 10_000;
-/// Shortest secret.
 const MIN_SECRET: usize = 8;
-/// Workers at most.
 const MAX_WORKERS: usize = 1000;
-/// Of the slowest with workers, who tell theirs each second.
+/// Most slowest requests to report with workers, which send theirs each second.
 const MAX_TOP_OF_WORKERS: usize = 100;
 
-/// What is set word by word.
 #[derive(Default)]
 struct Words {
     sources: Vec<String>,
@@ -521,7 +492,7 @@ impl Words {
         Ok(Serve { address, secret, bind: self.bind.clone() })
     }
 
-    /// What is in the file, without the white space around it.
+    /// The content of the file without the white space around it.
     fn secret(&self) -> Result<Vec<u8>, String> {
         let Some(path) = &self.secret else { return Ok(Vec::new()) };
         let wrong = |why: &str| format!("--secret {}: {why}", path.display());
@@ -613,7 +584,6 @@ impl Words {
         }
     }
 
-    /// How TLS goes about it; none where no request can need it.
     fn trust(&self, rules: &Rules) -> Result<Option<Trust>, String> {
         if !rules.may_need_tls() {
             let is_idle = self.sni.is_some() || self.ca.is_some() || self.no_verify || self.no_resume;
@@ -671,7 +641,7 @@ fn field(text: &str) -> Option<(String, Option<String>)> {
     is_good.then(|| (name.to_owned(), (!value.is_empty()).then(|| value.to_owned())))
 }
 
-/// `127.0.0.2`, or `127.0.0.2-127.0.0.9`.
+/// Parses `127.0.0.2`, or `127.0.0.2-127.0.0.9`.
 fn addresses(text: &str) -> Option<Vec<IpAddr>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse().ok()?, last.parse().ok()?) {

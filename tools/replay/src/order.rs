@@ -6,17 +6,12 @@ use crate::reader::PlannedRequest;
 /// Bytes of heads that a window holds at most.
 const WINDOW_BYTES: usize = 256 << 20;
 
-/// In which order requests are sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// As the source has them.
     #[default]
     AsRead,
     /// Drawn from a window of so many.
-    Shuffled {
-        /// Requests.
-        window: usize,
-    },
+    Shuffled { window: usize },
 }
 
 /// Numbers that look random and follow from a seed (SplitMix64).
@@ -24,12 +19,10 @@ pub enum Order {
 pub struct Rng(u64);
 
 impl Rng {
-    /// From a seed.
     pub const fn new(seed: u64) -> Rng {
         Rng(seed)
     }
 
-    /// The next number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -42,7 +35,7 @@ impl Rng {
         ((u128::from(self.next()) * n as u128) >> 64) as usize
     }
 
-    /// From 0 up to 1.
+    /// A number from 0 up to 1.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -64,7 +57,6 @@ pub struct Shuffler {
 }
 
 impl Shuffler {
-    /// An empty one.
     pub fn new(window: usize) -> Shuffler {
         Shuffler { window: window.max(1), held: Vec::new(), bytes: 0 }
     }

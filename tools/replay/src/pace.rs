@@ -3,19 +3,12 @@
 
 use crate::order::Rng;
 
-/// A pace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
     /// Closed loop: each connection sends when it has its answer and has thought, for a time between these (nanoseconds).
-    Closed {
-        /// At least.
-        from: u64,
-        /// At most.
-        to: u64,
-    },
+    Closed { from: u64, to: u64 },
     /// Open loop: so many a second, whatever the server does.
     Rate {
-        /// Requests a second.
         rate: f64,
         /// Gaps of chance with that mean, as independent users make them (else they are equal).
         is_random: bool,
@@ -28,12 +21,10 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// Whether requests are due at times of their own.
     pub fn is_open(self) -> bool {
         !matches!(self, Pace::Closed { .. })
     }
 
-    /// How long a user thinks.
     pub fn think(self, rng: &mut Rng) -> u64 {
         match self {
             Pace::Closed { from, to } if to > from => from + (rng.unit() * (to - from) as f64) as u64,

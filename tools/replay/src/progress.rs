@@ -13,22 +13,17 @@ use crate::stats::Second;
 /// Longer lines would leave their beginning behind on a terminal of 80 columns.
 const WIDTH: usize = 79;
 
-/// How the first stream stands.
 #[derive(Clone, Copy)]
 pub struct Standing<'a> {
-    /// Answers so far.
     pub answers: u64,
     /// The last second, its times in nanoseconds.
     pub second: Second,
     /// Answers tell whether they are hits.
     pub tells_hits: bool,
-    /// Requests that failed.
     pub failed: u64,
-    /// Requests begun.
     pub begun: u64,
     /// Requests there will be at most.
     pub most: Option<u64>,
-    /// What the reader tells.
     pub told: &'a ReaderReport,
 }
 
@@ -41,12 +36,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For a run.
     pub fn new(quiet: bool, duration: Option<u64>, repeats: bool) -> Progress {
         Progress { is_shown: !quiet && std::io::stderr().is_terminal(), duration, repeats }
     }
 
-    /// Shows how it stands.
     pub fn show(&self, passed: u64, standing: &Standing<'_>) {
         if self.is_shown {
             let line: String = self.line(passed, standing).chars().take(WIDTH).collect();
@@ -61,7 +54,7 @@ impl Progress {
         }
     }
 
-    /// What matters most comes first: the end may be cut off.
+    /// The line, with the important figures first: the end may be cut off.
     fn line(&self, passed: u64, standing: &Standing<'_>) -> String {
         let seconds = passed as f64 / 1e9;
         let mut line = match self.done(passed, standing).filter(|done| *done > 0.0) {

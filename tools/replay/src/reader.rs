@@ -20,21 +20,18 @@ const BATCH_REQUESTS: usize = 512;
 const BATCH_BYTES: usize = 128 << 10;
 /// Batches that may wait to be taken.
 const AHEAD: usize = 8;
-/// What is kept in memory to be sent again (`--loop`); longer sources are read again.
+/// Most bytes kept in memory to be sent again (`--loop`); longer sources are read again.
 const KEPT_BYTES: usize = 64 << 20;
 /// Notes that are kept; more would say nothing new.
 const MAX_NOTES: usize = 20;
 
-/// One request to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlannedRequest {
-    /// Where its head lies in the batch's bytes.
     pub begin: u32,
-    /// Where it ends.
+    /// Offset behind its head.
     pub end: u32,
-    /// Number of its address.
     pub address: u32,
-    /// By the log's clock, in nanoseconds since the first request.
+    /// Due time by the log's clock, in nanoseconds since the first request.
     pub due: u64,
     /// A HEAD: its answer has no body.
     pub is_head: bool,
@@ -42,22 +39,17 @@ pub struct PlannedRequest {
     pub is_safe: bool,
 }
 
-/// Requests in the order in which they are sent.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// Heads.
     pub bytes: Vec<u8>,
-    /// What they are.
     pub asks: Vec<PlannedRequest>,
 }
 
 impl Batch {
-    /// The head of a request.
     pub fn head(&self, ask: &PlannedRequest) -> &[u8] {
         self.bytes.get(ask.begin as usize..ask.end as usize).unwrap_or_default()
     }
 
-    /// Adds a request, its place set anew.
     pub fn push(&mut self, head: &[u8], ask: PlannedRequest) {
         let begin = self.bytes.len() as u32;
         self.bytes.extend_from_slice(head);
@@ -72,43 +64,31 @@ impl Batch {
 /// A batch on its way, and how much later than told its requests are due (`--loop`).
 pub type SentBatch = (Arc<Batch>, u64);
 
-/// What to read and how.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Where requests come from.
     pub sources: Sources,
-    /// Methods that are sent; empty: all.
     pub methods: Vec<String>,
-    /// What every request gets.
     pub extras: Extras,
-    /// Where they go.
     pub rules: Rules,
-    /// As in the source, or shuffled.
     pub order: Order,
-    /// What is drawn follows from it.
     pub seed: u64,
-    /// The log's clock is heeded.
     pub is_timed: bool,
-    /// Longest pause that is kept, in nanoseconds.
     pub max_gap: u64,
     /// Begin anew at the end.
     pub repeat: bool,
 }
 
-/// What the reader tells while it works.
+/// Figures that the reader updates while it works.
 #[derive(Debug, Default)]
 pub struct ReaderReport {
     /// Bytes read, as they lie on the disk.
     pub read: Arc<AtomicU64>,
-    /// Bytes there are, if that is known.
     pub size: AtomicU64,
     /// Lines and records that gave no request, by [`Unsent`].
     pub skipped: [AtomicU64; Unsent::ALL.len()],
-    /// Requests made of the sources.
     pub requests: AtomicU64,
     /// Times that went back, and pauses cut.
     pub clock_jumps: AtomicU64,
-    /// Things to know.
     pub notes: Mutex<Vec<String>>,
     /// The sender wants none any more.
     pub is_over: AtomicBool,
@@ -196,21 +176,19 @@ fn fill_up(kept: &mut Vec<Arc<Batch>>) {
     *kept = vec![Arc::new(batch)];
 }
 
-/// Where batches go.
 struct Out {
     to: SyncSender<SentBatch>,
     told: Arc<ReaderReport>,
     wake: Box<dyn Fn()>,
     batch: Batch,
     base: u64,
-    /// What was sent so far, for the next round; None: it is too much, or there is no next one.
+    /// Batches sent so far, for the next round; `None`: they are too much, or there is no next one.
     kept: Option<Vec<Arc<Batch>>>,
     kept_bytes: usize,
     last_due: u64,
 }
 
 impl Out {
-    /// Adds a request; false when the sender wants none any more.
     fn push(&mut self, head: &[u8], ask: PlannedRequest) -> bool {
         self.last_due = self.last_due.max(ask.due);
         self.batch.push(head, ask);
@@ -266,7 +244,6 @@ impl Out {
     }
 }
 
-/// From an entry to a batch.
 struct Stages<'a> {
     plan: &'a Plan,
     router: &'a mut Router,

@@ -15,41 +15,35 @@ use crate::reader::ReaderReport;
 use crate::server::round;
 use crate::stats::Stats;
 
-/// From here on the client itself may be what limits a run (percent of a CPU).
+/// CPU usage from which on the client itself may limit a run (percent of a CPU).
 const BUSY_CLIENT: f64 = 90.0;
 /// Requests of an open loop that begin later than this are told of (milliseconds).
 const LATE: f64 = 10.0;
 
-/// A stream as the report sees it.
 #[derive(Clone, Copy)]
 pub struct Counted<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Its requests, by result.
+    /// Requests of the stream by result.
     pub stats: &'a Stats,
-    /// What its reader told.
     pub told: &'a ReaderReport,
     /// Requests were due at times of their own.
     pub is_open: bool,
 }
 
-/// What sending cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client {
     /// CPU seconds of all who sent.
     pub cpu_seconds: f64,
-    /// Of the one that used most.
+    /// CPU seconds of the busiest sender.
     pub busiest: f64,
 }
 
 impl Client {
-    /// One process.
     pub fn alone(cpu_seconds: f64) -> Client {
         Client { cpu_seconds, busiest: cpu_seconds }
     }
 }
 
-/// A stream's numbers.
 fn stream(stream: Counted<'_>, seconds: f64) -> Value {
     let s = stream.stats;
     let status: serde_json::Map<String, Value> =
@@ -144,7 +138,6 @@ fn series(s: &Stats) -> Value {
     })
 }
 
-/// A whole run: its first stream, others beside it, what both ends cost.
 pub fn run(streams: &[Counted<'_>], ns: u64, end: End, client: Client, server: Option<&crate::server::Meter>) -> Value {
     let seconds = ns as f64 / 1e9;
     let mut out = streams.first().map_or(Value::Null, |first| stream(*first, seconds));
@@ -166,7 +159,6 @@ pub fn run(streams: &[Counted<'_>], ns: u64, end: End, client: Client, server: O
     out
 }
 
-/// What makes the numbers doubtful.
 fn notes(streams: &[Counted<'_>], report: &Value, busy: f64) -> Value {
     let mut notes: Vec<String> = Vec::new();
     for stream in streams {
@@ -204,7 +196,6 @@ fn notes(streams: &[Counted<'_>], report: &Value, busy: f64) -> Value {
     json!(notes)
 }
 
-/// The report as text.
 pub fn text(report: &Value) -> String {
     let mut out = String::new();
     if report["end"].as_str().and_then(End::parse).is_some_and(End::is_unmeasured) {

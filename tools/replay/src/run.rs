@@ -15,7 +15,7 @@ use crate::scenario::{Limit, Scenario};
 use crate::server::Meter;
 use crate::stats::Stats;
 
-/// Who sends.
+/// A sender of requests: this process or workers.
 pub trait Sender {
     /// Begins the source anew.
     ///
@@ -29,21 +29,19 @@ pub trait Sender {
     /// What keeps it from it.
     fn part(&mut self, pace: Pace, limits: &Limits, watch: &mut Watch) -> Result<(Value, End), String>;
 
-    /// What was counted of the first stream.
     fn stats(&self) -> &Stats;
 
     /// Nothing was answered, of any stream.
     fn is_unanswered(&self) -> bool;
 
-    /// What of the run is not whole, beside what the engine tells; for the exit status.
+    /// True if the run isn't whole for a reason that the engine doesn't know; for the exit status.
     fn is_damaged(&self) -> bool {
         false
     }
 }
 
-/// What is looked at once a second: the server's CPU time, and the line on the terminal.
+/// Work once a second: the server's CPU time, and the line on the terminal.
 pub struct Watch {
-    /// The server's.
     pub meter: Option<Meter>,
     progress: Progress,
     warmup: u64,
@@ -57,7 +55,7 @@ impl Watch {
         watch
     }
 
-    /// So many nanoseconds have passed; true when what is counted has just begun.
+    /// Handles the end of a second, after `passed` nanoseconds; true when the warm-up has just ended.
     pub fn tick(&mut self, passed: u64, standing: &Standing<'_>) -> bool {
         let begins = !self.is_warm && passed >= self.warmup;
         if begins {
@@ -70,7 +68,6 @@ impl Watch {
         begins
     }
 
-    /// The part is over.
     pub fn end(&mut self) {
         self.progress.end();
         self.meter.iter_mut().for_each(Meter::look);
@@ -128,7 +125,7 @@ fn parts(o: &Options, mut meter: Option<Meter>, sender: &mut dyn Sender) -> Resu
     Ok(worst)
 }
 
-/// What is said at the end of all parts.
+/// Prints the end of all parts.
 fn conclude(o: &Options, parts: Vec<Value>, passed: Option<Limit>) {
     let whole = o.scenario.json(parts, passed);
     match (o.format, &o.scenario) {

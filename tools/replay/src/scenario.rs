@@ -10,26 +10,21 @@ use crate::stats::Stats;
 /// Steps of a ramp at most.
 const MAX_STEPS: usize = 1000;
 
-/// What is done.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Scenario {
-    /// One run.
     Plain,
     /// The source so many times, each reported by itself: the first finds a cold cache, the next a hot one.
     Passes(u32),
     /// Rates one after the other, each so long (nanoseconds), until a limit is passed.
     Ramp {
-        /// Requests a second.
         rates: Vec<f64>,
-        /// How long each is held.
+        /// Time for which each is held.
         hold: u64,
-        /// What ends it.
         limits: Vec<Limit>,
     },
 }
 
 impl Scenario {
-    /// How many parts there are at most.
     pub fn parts(&self) -> usize {
         match self {
             Scenario::Plain => 1,
@@ -38,7 +33,6 @@ impl Scenario {
         }
     }
 
-    /// The name and the pace of a part.
     pub fn part(&self, i: usize, pace: Pace) -> (String, Pace) {
         match (self, pace) {
             (Scenario::Plain, _) => (String::new(), pace),
@@ -51,7 +45,6 @@ impl Scenario {
         }
     }
 
-    /// The limit that a part has passed.
     pub fn passed(&self, stats: &Stats) -> Option<Limit> {
         match self {
             Scenario::Plain | Scenario::Passes(_) => None,
@@ -59,7 +52,7 @@ impl Scenario {
         }
     }
 
-    /// What comes of all parts; `passed`: the limit that ended it.
+    /// The report of all parts; `passed`: the limit that ended it.
     pub fn json(&self, mut parts: Vec<Value>, passed: Option<Limit>) -> Value {
         let rate = |part: &Value| part["target_rate"].clone();
         match self {
@@ -77,10 +70,9 @@ impl Scenario {
     }
 }
 
-/// What a server may do at most.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Limit {
-    /// So many of a hundred answers within so many nanoseconds.
+    /// Percentile, and its longest time in nanoseconds.
     Latency(f64, u64),
     /// The share of requests that fail, or are answered 5xx.
     Errors(f64),
@@ -103,7 +95,6 @@ impl Limit {
         }
     }
 
-    /// As it was given.
     pub fn text(self) -> String {
         match self {
             Limit::Latency(percent, ns) => format!("p{percent}>{}ms", round(ns as f64 / 1e6, 3)),
@@ -122,7 +113,7 @@ impl Limit {
     }
 }
 
-/// `FROM:TO:STEP`
+/// Parses `FROM:TO:STEP`, in requests per second.
 pub fn rates(text: &str) -> Option<Vec<f64>> {
     let numbers: Vec<f64> = text.split(':').map(str::parse).collect::<Result<_, _>>().ok()?;
     let [from, to, step] = numbers[..] else { return None };

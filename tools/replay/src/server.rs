@@ -11,10 +11,8 @@ use crate::stats::MAX_SECONDS;
 /// Processes of one tree that are looked at.
 const MAX_PROCESSES: usize = 10_000;
 
-/// Whose CPU time is told.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WatchedServer {
-    /// Processes and all below them.
     Pids(Vec<u32>),
     /// A cgroup, by its directory.
     Cgroup(PathBuf),
@@ -28,7 +26,7 @@ pub struct Meter {
     last: f64,
     /// CPU seconds of each second, in step with the series of the answers.
     seconds: Vec<f64>,
-    /// At the end of the last of them.
+    /// CPU seconds at the end of the last of them.
     last_second: f64,
     is_gone: bool,
 }
@@ -46,7 +44,7 @@ impl Meter {
         Ok(Meter { watched, first, last: first, seconds: Vec::new(), last_second: first, is_gone: false })
     }
 
-    /// Looks again.
+    /// Reads the CPU time again.
     pub fn look(&mut self) {
         match cpu_seconds(&self.watched) {
             // A child that ended takes its time with it, unless its parent has waited for it.
@@ -56,7 +54,6 @@ impl Meter {
         }
     }
 
-    /// Begins to count anew.
     pub fn restart(&mut self) {
         self.look();
         (self.first, self.last_second) = (self.last, self.last);
@@ -83,7 +80,6 @@ impl Meter {
         self.last - self.first
     }
 
-    /// For the report.
     pub fn json(&self, seconds: f64, answers: u64) -> Value {
         json!({
             "cpu_seconds": round(self.used(), 3),

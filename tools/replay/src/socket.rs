@@ -16,14 +16,10 @@ use tls::Over;
 use crate::faults::Fault;
 use crate::target::Address;
 
-/// Either kind.
 #[derive(Debug)]
 pub enum Socket {
-    /// TCP.
     Inet(TcpStream),
-    /// In the file system.
     Unix(UnixStream),
-    /// TLS over TCP.
     Tls(Box<Over<TcpStream>>),
     /// Datagrams to one address: what QUIC goes by.
     Udp(UdpSocket),
@@ -94,7 +90,6 @@ impl Socket {
         }
     }
 
-    /// What went wrong with connecting, if something did.
     pub fn take_error(&self) -> Option<io::Error> {
         match self {
             Socket::Inet(stream) => stream.take_error(),
@@ -169,12 +164,12 @@ impl Socket {
         }
     }
 
-    /// Whether a read may leave something that no event will tell of.
+    /// True if a read may leave something that no event will report.
     pub fn keeps_some(&self) -> bool {
         matches!(self, Socket::Tls(_))
     }
 
-    /// What TLS agreed on, once its handshake is done.
+    /// Parameters that TLS has negotiated, once its handshake is done.
     pub fn agreed(&self) -> Option<&tls::Info> {
         match self {
             Socket::Inet(_) | Socket::Unix(_) | Socket::Udp(_) => None,
@@ -190,7 +185,6 @@ impl Socket {
     }
 }
 
-/// What an error of connecting is.
 pub fn connect_fault(error: &io::Error) -> Fault {
     use nix::libc::{EADDRNOTAVAIL, EAGAIN, EMFILE, ENFILE, ENOBUFS, ENOENT};
     match error.raw_os_error() {

@@ -11,7 +11,6 @@ use crate::faults::Fault;
 const LONGEST: u64 = 3_600_000_000_000;
 /// Seconds that are kept; of a longer run the last ones.
 pub const MAX_SECONDS: usize = 100_000;
-/// Percentiles of the report.
 pub const PERCENTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 /// Times in nanoseconds with three digits (HdrHistogram).
@@ -30,13 +29,11 @@ impl Default for Times {
 }
 
 impl Times {
-    /// Adds one.
     pub fn add(&mut self, ns: u64) {
         self.all.saturating_record(ns);
         self.sum += u128::from(ns);
     }
 
-    /// Adds all of another.
     pub fn add_all(&mut self, other: &Times) {
         // Both have the same bounds: nothing is refused.
         let _ = self.all.add(&other.all);
@@ -63,23 +60,19 @@ impl Times {
         self.sum = sum;
     }
 
-    /// Forgets all.
     pub fn clear(&mut self) {
         self.all.reset();
         self.sum = 0;
     }
 
-    /// How many.
     pub fn len(&self) -> u64 {
         self.all.len()
     }
 
-    /// The mean, in nanoseconds.
     pub fn mean(&self) -> f64 {
         if self.all.is_empty() { 0.0 } else { self.sum as f64 / self.all.len() as f64 }
     }
 
-    /// The longest.
     pub fn max(&self) -> u64 {
         self.all.max()
     }
@@ -100,35 +93,26 @@ impl Times {
     }
 }
 
-/// One second of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Second {
-    /// Answers.
     pub answers: u64,
-    /// Requests without one.
     pub faults: u64,
-    /// Hits, by the best sign there is.
     pub hits: u64,
-    /// Nanoseconds.
     pub mean: f64,
-    /// Nanoseconds.
     pub p50: u64,
-    /// Nanoseconds.
     pub p99: u64,
 }
 
 impl Second {
-    /// It is over, and these are its times.
+    /// Ends the second with these times.
     pub fn close(&mut self, times: &Times) {
         (self.mean, self.p50, self.p99) = (times.mean(), times.percentile(50.0), times.percentile(99.0));
     }
 }
 
-/// The slowest requests, each URL once.
 #[derive(Clone, Debug)]
 pub struct Slowest {
     most: usize,
-    /// Longest first.
     list: Vec<(u64, u16, String)>,
 }
 
@@ -159,43 +143,34 @@ impl Slowest {
 /// All that is counted of one stream of requests.
 #[derive(Clone, Debug)]
 pub struct Stats {
-    /// Requests begun.
     pub sent: u64,
-    /// Whole answers.
     pub answers: u64,
-    /// Of each status.
     pub status: Vec<u64>,
-    /// By [`Fault`].
+    /// Number of faults by [`Fault`].
     pub faults: [u64; Fault::ALL.len()],
     /// Answers that had each of [`SIGNS`], and those that it calls hits.
     pub signs: [(u64, u64); SIGNS.len()],
     /// Answers with any sign, and hits by the first of [`SIGNS`] that they had.
     pub known: u64,
-    /// See `known`.
+    /// Hits among `known`.
     pub hits: u64,
     /// Bytes received, heads included.
     pub bytes_in: u64,
-    /// Bytes of bodies.
     pub body_bytes: u64,
-    /// Bytes sent.
     pub bytes_out: u64,
-    /// From when a request was due (open loop) or begun (closed loop) to the end of its answer.
+    /// Time from when a request was due (open loop) or begun (closed loop) to the end of its answer.
     pub latency: Times,
-    /// From when it was begun.
     pub service: Times,
-    /// How much later than due requests were begun (open loop).
+    /// Time by which requests were begun later than due (open loop).
     pub late: Times,
-    /// How long connecting took.
     pub connect: Times,
-    /// How long TLS' handshakes took.
     pub handshake: Times,
     /// Those that took up an earlier session.
     pub resumed: u64,
-    /// What they agreed on, the last one: version and cipher.
+    /// Version and cipher of the last TLS handshake.
     pub agreed: Option<String>,
-    /// Why TLS failed, the first time.
+    /// Reason of the first failure of TLS.
     pub tls_failure: Option<String>,
-    /// Connections made.
     pub connections: u64,
     /// Requests sent again because a kept connection turned out to be closed.
     pub resent: u64,
@@ -203,9 +178,7 @@ pub struct Stats {
     pub unsent: u64,
     /// Requests whose answer wasn't waited for when the run ended.
     pub unfinished: u64,
-    /// The slowest.
     pub slowest: Slowest,
-    /// Second by second.
     pub seconds: Vec<Second>,
     current: Second,
     current_times: Times,
@@ -244,7 +217,6 @@ impl Stats {
         }
     }
 
-    /// An answer came.
     pub fn answer(&mut self, answer: &Answer, latency: u64, service: u64, label: impl FnOnce() -> String) {
         self.answers += 1;
         self.current.answers += 1;
@@ -268,7 +240,6 @@ impl Stats {
         self.slowest.add(latency, answer.status, label);
     }
 
-    /// A request failed.
     pub fn fault(&mut self, fault: Fault) {
         self.faults[fault as usize] += 1;
         self.current.faults += 1;
@@ -280,7 +251,6 @@ impl Stats {
         self.latency.add(waited);
     }
 
-    /// Requests that failed, of all kinds.
     pub fn failed(&self) -> u64 {
         self.faults.iter().sum()
     }

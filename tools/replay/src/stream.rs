@@ -15,46 +15,32 @@ use crate::stats::Stats;
 /// Requests that were due and not begun, counted one by one at most.
 const MAX_UNSENT: u64 = 10_000_000;
 
-/// How a stream's connections are kept.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Keep {
-    /// Share of requests after which the connection stays.
     pub share: f64,
     /// Requests on one connection at most.
     pub most: Option<u32>,
 }
 
-/// A stream.
 pub struct Stream {
-    /// For the report.
+    /// Name in the report.
     pub name: String,
-    /// See [`Pace`].
     pub pace: Pace,
-    /// Most connections.
     pub connections: usize,
-    /// See [`Keep`].
     pub keep: Keep,
-    /// Most requests.
     pub most: Option<u64>,
-    /// The run doesn't wait for its end.
     pub is_beside: bool,
-    /// What is counted.
     pub stats: Stats,
-    /// What its reader tells.
+    /// Figures of its reader.
     pub told: Arc<ReaderReport>,
-    /// Requests under way.
     pub active: usize,
-    /// Connections open.
     pub open: usize,
-    /// Users that may send (closed loop).
     pub ready: usize,
-    /// Idle connections by address.
     pub idle: Vec<Vec<usize>>,
-    /// When it wants to be asked again.
+    /// Time at which it wants to be asked again.
     pub wake_at: u64,
-    /// Requests begun in this run.
     pub begun: u64,
-    /// How much later than the run its first request is due, at a rate (nanoseconds).
+    /// Nanoseconds by which its first request is later than the run, at a rate.
     pub offset: u64,
     /// Called when a batch is begun.
     pub on_taken: Option<Box<dyn Fn()>>,
@@ -71,7 +57,6 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream that has sent nothing.
     pub fn new(
         name: &str,
         from: Receiver<SentBatch>,
@@ -109,7 +94,6 @@ impl Stream {
         }
     }
 
-    /// A run begins.
     pub fn begin(&mut self, now: u64, end: Option<u64>) {
         (self.start, self.end) = (now, end.unwrap_or(u64::MAX));
         self.begun = 0;
@@ -118,7 +102,7 @@ impl Stream {
         self.stats = Stats::new(self.top);
     }
 
-    /// What was counted was to warm up.
+    /// Forgets what was counted in the warm-up.
     pub fn forget(&mut self) {
         let under_way = self.active as u64;
         self.stats = Stats::new(self.top);
@@ -126,23 +110,19 @@ impl Stream {
         self.stats.sent = under_way;
     }
 
-    /// What it draws follows from this.
     pub fn seed(&mut self, seed: u64) {
         self.rng = Rng::new(seed);
     }
 
-    /// Takes another source; connections stay.
     pub fn refill(&mut self, from: Receiver<SentBatch>, told: Arc<ReaderReport>) {
         self.told.is_over.store(true, Ordering::Relaxed);
         (self.from, self.told, self.current, self.is_ended) = (from, told, None, false);
     }
 
-    /// For the report.
     pub fn counted(&self) -> Counted<'_> {
         Counted { name: &self.name, stats: &self.stats, told: &self.told, is_open: self.pace.is_open() }
     }
 
-    /// Whether all is sent and answered.
     pub fn is_finished(&self) -> bool {
         self.active == 0 && (self.is_ended || self.is_full())
     }
@@ -151,7 +131,6 @@ impl Stream {
         self.most.is_some_and(|most| self.begun >= most)
     }
 
-    /// The next request if it may be sent now.
     pub fn next(&mut self, now: u64) -> Option<Job> {
         self.wake_at = u64::MAX;
         let has_room = match self.pace {
@@ -221,13 +200,13 @@ impl Stream {
         true
     }
 
-    /// Whether the connection closes after the next request.
+    /// True if the connection closes after the next request.
     pub fn closes_after(&mut self, served: u32) -> bool {
         self.keep.most.is_some_and(|most| served + 1 >= most)
             || (self.keep.share < 1.0 && self.rng.unit() >= self.keep.share)
     }
 
-    /// How long the user thinks who has just got an answer.
+    /// Time that a user thinks after an answer.
     pub fn think(&mut self) -> u64 {
         self.pace.think(&mut self.rng)
     }

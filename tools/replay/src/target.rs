@@ -14,10 +14,8 @@ use crate::head::Unsent;
 /// Addresses in all: names that a log invents can't grow the list without bound.
 pub const MAX_ADDRESSES: usize = 10_000;
 
-/// Something to connect to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Address {
-    /// TCP.
     Inet(SocketAddr),
     /// A socket in the file system.
     Unix(PathBuf),
@@ -55,7 +53,7 @@ impl Address {
         Ok(if is_tls { Address::Tls(found, String::new()) } else { Address::Inet(found) })
     }
 
-    /// What [`fmt::Display`] has written; nothing is looked up.
+    /// Parses what [`fmt::Display`] has written; nothing is looked up.
     pub fn from_shown(text: &str) -> Option<Address> {
         if let Some(path) = text.strip_prefix("unix:") {
             return Some(Address::Unix(path.into()));
@@ -69,7 +67,6 @@ impl Address {
         }
     }
 
-    /// Whether TLS is spoken there.
     pub fn is_tls(&self) -> bool {
         matches!(self, Address::Tls(..))
     }
@@ -85,13 +82,12 @@ impl Address {
         }
     }
 
-    /// Whether it depends on the host.
+    /// True if it depends on the host.
     fn is_open(&self) -> bool {
         matches!(self, Address::Tls(_, name) if name.is_empty())
     }
 }
 
-/// Ports where a URL names none.
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
 
@@ -111,10 +107,8 @@ fn resolve(text: &str, default_port: u16) -> Option<SocketAddr> {
     found.iter().find(|a| a.is_ipv4()).or(found.first()).copied()
 }
 
-/// What the options say.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// `--to`
     pub to: Option<Address>,
     /// `--map`, hosts in lower case.
     pub map: HashMap<Vec<u8>, Address>,
@@ -127,20 +121,18 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether a request may have to go over TLS.
     pub fn may_need_tls(&self) -> bool {
         self.each_host || self.to.iter().chain(self.map.values()).any(Address::is_tls)
     }
 }
 
-/// All addresses met so far; a request names its by number.
 pub type Addresses = Arc<Mutex<Vec<Address>>>;
 
 /// Finds the address of a request, and remembers.
 #[derive(Debug)]
 pub struct Router {
     rules: Rules,
-    /// By host: of its plain URLs, of those with `https:`.
+    /// Addresses by host: for plain URLs, and for those with `https:`.
     known: [HashMap<Vec<u8>, Option<u32>>; 2],
     numbers: HashMap<Address, u32>,
     all: Addresses,
@@ -149,7 +141,6 @@ pub struct Router {
 }
 
 impl Router {
-    /// One that has looked nothing up yet.
     pub fn new(rules: Rules, all: Addresses) -> Router {
         let mut router = Router { rules, known: Default::default(), numbers: HashMap::new(), all, to: None };
         router.to = router.rules.to.clone().filter(|to| !to.is_open()).and_then(|to| router.number(to));

@@ -13,7 +13,6 @@ const DISORDER: i64 = 60 * SECOND as i64;
 /// Requests of one second that are spread together.
 const MAX_OF_A_SECOND: usize = 1 << 16;
 
-/// Gives requests their due time.
 #[derive(Debug)]
 pub struct Timing {
     max_gap: u64,
@@ -59,7 +58,7 @@ impl Timing {
         to.push(head, PlannedRequest { due, ..ask });
     }
 
-    /// What has its time; `is_end`: all there is.
+    /// Requests that have their time; `is_end`: all there is.
     pub fn take(&mut self, is_end: bool) -> Batch {
         if is_end {
             self.spread(SECOND);

@@ -14,11 +14,11 @@ use webclient::Answer;
 const PROGRAMS: [&str; 7] =
     ["varnishd", "varnishlog", "varnishncsa", "varnishstat", "varnishtop", "varnishhist", "varnishadm"];
 
-/// How long a new worker may take to be there, and the log to have what was asked for.
+/// Time that a new worker may take to be there, and the log to have what was asked for.
 const SOON: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(20);
 
-/// What the server is to do: hits and misses by the built-in policy, and one path for each thing that is tried.
+/// The VCL of the server: hits and misses by the built-in policy, and one path for each thing that is tried.
 fn vcl(origin: SocketAddr) -> String {
     let (host, port) = (origin.ip(), origin.port());
     format!(
@@ -63,7 +63,7 @@ pub fn programs(report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a VCL file compiles.
+/// Checks that a VCL file compiles.
 pub fn compiles(vcl: &Path) -> Result<(), String> {
     let mut command = own("lacquer")?;
     command.args(["vcl", "check"]).arg(vcl);

@@ -15,7 +15,7 @@ use std::time::Instant;
 use toolkit::args::{Arg, Args};
 use toolkit::print;
 
-/// What `lacquer selftest --help` prints.
+/// The help of `lacquer selftest --help`.
 pub const USAGE: &str = "\
 Usage: lacquer selftest [options]
 
@@ -34,7 +34,7 @@ The exit status is 0 when all holds, 1 when something doesn't, 2 when the words 
 /// The VCL that an installation has.
 const USUAL_VCL: &str = "/etc/varnish/default.vcl";
 
-/// How it is to run.
+/// The options of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     vcl: Option<PathBuf>,
@@ -42,7 +42,7 @@ struct Options {
     is_quiet: bool,
 }
 
-/// What the words ask for; None: the help.
+/// The options that the words ask for; None: the help.
 fn parse(words: &[String]) -> Result<Option<Options>, String> {
     let mut options = Options::default();
     let mut args = Args::new(words);
@@ -96,7 +96,7 @@ fn run(options: &Options) -> Result<i32, String> {
     Ok(i32::from(failed > 0))
 }
 
-/// What became of the steps; it tells of each at once.
+/// The outcomes of the steps; it tells of each at once.
 struct Report {
     is_quiet: bool,
     passed: u32,

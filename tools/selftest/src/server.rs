@@ -13,12 +13,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use webclient::{Answer, Timed, talk};
 
-/// How long a start, an answer or an end may take.
+/// Time that a start, an answer or an end may take.
 const LIMIT: Duration = Duration::from_secs(10);
-/// What varnishd ends with when a worker of it has died before; ours has, on purpose.
+/// The exit status of varnishd when a worker of it has died before; ours has, on purpose.
 const A_WORKER_DIED: i32 = 64;
 const STEP: Duration = Duration::from_millis(10);
-/// What it said at most is shown of a server that doesn't start, in bytes.
+/// Bytes of messages that are shown at most of a server that doesn't start.
 const MOST_SAID: u64 = 4096;
 
 /// This program, to be run under the name of another one.
@@ -35,7 +35,7 @@ pub fn said_by(mut command: Command) -> Result<(bool, String), String> {
     Ok((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// A running server.
+/// A server that runs.
 pub struct Server {
     child: Child,
     directory: Directory,
@@ -76,7 +76,7 @@ impl Server {
         }
     }
 
-    /// Its working directory, for tools' -n.
+    /// The working directory, for tools' -n.
     pub fn n(&self) -> PathBuf {
         self.directory.n()
     }
@@ -91,7 +91,7 @@ impl Server {
         shm::reader::status(&self.n()).worker.map(|(pid, _)| pid)
     }
 
-    /// Asks its CLI.
+    /// Sends a line to its CLI.
     pub fn ask(&mut self, line: &str) -> Result<String, String> {
         let reply =
             self.cli.ask(format!("{line}\n").as_bytes()).map_err(|_| format!("the CLI gave no answer to {line}"))?;

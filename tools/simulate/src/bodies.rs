@@ -13,15 +13,14 @@ use crate::duplicates::Group;
 /// Requests that are sent, at most.
 const MOST_REQUESTS: usize = 400;
 const CONNECT: Duration = Duration::from_secs(5);
-/// Of one answer.
+/// Time that one answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a read waits before the deadline is looked at.
+/// Time that a read waits before the deadline is looked at.
 const STEP: Duration = Duration::from_secs(1);
 const LONGEST_HEAD: usize = 64 << 10;
 /// Longer bodies aren't read.
 const LONGEST_BODY: usize = 256 << 20;
 
-/// What came of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Compared {
     pub asked: usize,

@@ -10,10 +10,10 @@ use crate::trace::{Ref, Trace};
 /// Requests between two looks whether somebody wants an end.
 const LOOK: usize = 4096;
 
-/// How objects live, in nanoseconds.
+/// The lives of objects, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lives {
-    /// `i64::MAX`: for ever.
+    /// The value `i64::MAX` stands for ever.
     pub ttl: i64,
     /// After that: still delivered, while a new one is fetched.
     pub grace: i64,
@@ -25,18 +25,15 @@ impl Default for Lives {
     }
 }
 
-/// What a cache looks like.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Size {
-    /// As it would be configured.
     pub bytes: u64,
     /// The share of it that the trace's sample has.
     pub share: f64,
-    /// Beside each body.
     pub beside: u64,
 }
 
-/// What came of it: misses of the requests that count.
+/// The result: misses of the requests that count.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
     pub requests: u64,
@@ -96,7 +93,7 @@ struct Cache<P> {
     capacity: u64,
     used: u64,
     stored: Vec<Stored>,
-    /// When which object is over; one that was stored again since is passed over.
+    /// The time at which each object is over; one that was stored again since is passed over.
     ends: VecDeque<(i64, u32)>,
 }
 
@@ -121,7 +118,6 @@ impl<P: Policy> Cache<P> {
         }
     }
 
-    /// Whether it is a hit.
     fn ask(&mut self, one: &Ref, body: u64) -> bool {
         self.expire(one.time);
         let Stored { cost, born } = self.stored[one.object as usize];

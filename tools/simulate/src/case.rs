@@ -10,16 +10,15 @@ use crate::duplicates::Duplicates;
 use crate::scheme::Scheme;
 use crate::trace::Trace;
 
-/// One case.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Case {
-    /// How it was asked for; nothing for the first.
+    /// The words that asked for it; nothing for the first.
     pub words: String,
     pub rules: Rules,
     pub lives: Lives,
     /// Bytes kept beside each body.
     pub beside: u64,
-    /// Of bodies whose length the log doesn't tell.
+    /// Bytes of a body whose length the log doesn't tell.
     pub body: Option<u64>,
 }
 
@@ -29,17 +28,15 @@ impl Default for Case {
     }
 }
 
-/// What is kept, and as what.
+/// The answers that are kept, and the keys that they are kept by.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rules {
     pub scheme: Scheme,
-    /// Requests with a cookie are passed.
     pub passes_cookies: bool,
-    /// As are those for paths that begin so.
+    /// Beginnings of paths; requests for those are passed, too.
     pub passes: Vec<String>,
 }
 
-/// Why an answer isn't kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pass {
     Method,
@@ -54,7 +51,7 @@ pub enum Pass {
 impl Pass {
     pub const ALL: [Pass; 6] = [Pass::Method, Pass::Status, Pass::Authorization, Pass::Cookie, Pass::Path, Pass::Log];
 
-    /// In JSON.
+    /// The word for it in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Pass::Method => "method",
@@ -79,7 +76,7 @@ impl Rules {
         vary.chain(self.passes_cookies.then_some(("--pass-cookies", "Cookie")))
     }
 
-    /// Why this request's answer isn't kept, if it isn't.
+    /// The reason why this request's answer isn't kept, if it isn't.
     pub fn pass(&self, entry: &Entry<'_>) -> Option<Pass> {
         let has = |name: &[u8]| entry.fields.iter().any(|field| field.0.eq_ignore_ascii_case(name));
         if *entry.method != *b"GET" && *entry.method != *b"HEAD" {
@@ -108,7 +105,7 @@ pub struct Tally {
     /// Those of which the log says how they were answered, and those that were hits.
     pub told: u64,
     pub told_hits: u64,
-    /// Of the first case, in the order of [`Pass::ALL`].
+    /// Requests that the first case passes, in the order of [`Pass::ALL`].
     pub passed: [u64; Pass::ALL.len()],
     pub clock: Clock,
     /// One for each set of rules.
@@ -122,13 +119,13 @@ pub struct Kept {
     pub rules: Rules,
     pub requests: u64,
     pub bytes: u64,
-    /// How many requests had each of [`Rules::fields`], also of those that aren't kept.
+    /// Number of requests that had each of [`Rules::fields`], also of those that aren't kept.
     pub told: Vec<u64>,
     pub trace: Trace,
 }
 
 impl Tally {
-    /// For these cases; each trace keeps at most so many requests.
+    /// A tally for these cases; each trace keeps at most so many requests.
     pub fn new(cases: &[Case], most: usize) -> Tally {
         let mut tally = Tally::default();
         for case in cases {
@@ -141,7 +138,7 @@ impl Tally {
         tally
     }
 
-    /// What these rules keep.
+    /// The requests that these rules keep.
     pub fn of(&self, rules: &Rules) -> Option<&Kept> {
         self.kept.iter().find(|kept| kept.rules == *rules)
     }
@@ -152,7 +149,6 @@ impl Tally {
         fields.filter(|(_, told)| **told == 0).map(|(field, _)| field).collect()
     }
 
-    /// Takes a request in.
     pub fn add(&mut self, entry: &Entry<'_>) {
         let time = self.clock.at(entry.time.map(|time| time.ns));
         let sent = entry.bytes.unwrap_or(0);

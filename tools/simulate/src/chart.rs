@@ -39,13 +39,13 @@ fn span(curves: &[Curve]) -> Option<Span> {
     (first < last).then_some(Span { first, last })
 }
 
-/// With one size in the middle.
+/// A span with one size in the middle.
 fn around(curves: &[Curve]) -> Span {
     let size = curves.iter().find_map(|curve| curve.points.first()).map_or(0.0, |point| log(point.0));
     Span { first: size - 0.5, last: size + 0.5 }
 }
 
-/// `512k`, `1.5G`.
+/// A size such as `512k` or `1.5G`.
 pub fn human(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
     let mut value = bytes as f64;
@@ -60,7 +60,7 @@ pub fn human(bytes: u64) -> String {
 
 const MARKS: [char; 2] = ['*', 'o'];
 
-/// For a terminal of 80 columns; of the first two curves. Nothing when there is only one size.
+/// A chart for a terminal of 80 columns; of the first two curves. Nothing when there is only one size.
 pub fn text(curves: &[Curve]) -> String {
     const WIDTH: usize = 66;
     const HEIGHT: usize = 10;
@@ -104,7 +104,6 @@ fn labels(curves: &[Curve], span: Span, width: usize) -> String {
     line.into_iter().collect()
 }
 
-/// A picture of all of them.
 pub fn svg(curves: &[Curve]) -> String {
     const COLOURS: [&str; 8] = ["#4a7ba6", "#c0504d", "#5a8f3c", "#8064a2", "#d08a2e", "#3a9a9a", "#7f7f7f", "#a64a7b"];
     const WIDTH: f64 = 640.0;

@@ -18,7 +18,7 @@ use crate::trace::Trace;
 /// a sample without them can't know how far it is off, and by test 19 of 20 are within three.
 const DEVIATIONS: f64 = 3.0;
 
-/// Who decides which object goes.
+/// The policy that decides which object goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
     Lacquer,
@@ -35,7 +35,6 @@ impl By {
         }
     }
 
-    /// See [`Policy::charge`].
     pub fn charge(self, body: u64, beside: u64) -> u64 {
         match self {
             By::Lacquer => Greedy::charge(body, beside),
@@ -59,7 +58,6 @@ pub struct Point {
     pub bytes: Percent,
 }
 
-/// What is simulated.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
     pub trace: &'a Trace,
@@ -68,7 +66,7 @@ pub struct Plan<'a> {
     pub beside: u64,
     /// The share of the requests that only fills the cache.
     pub warm_up: f64,
-    /// Of all requests and bytes of the log: what may be kept at all.
+    /// The share of all requests and bytes of the log that may be kept at all.
     pub cacheable: (f64, f64),
     pub by: By,
     pub memory: u64,
@@ -110,7 +108,7 @@ impl Plan<'_> {
         (self.trace.refs().len() as f64 * self.warm_up) as usize
     }
 
-    /// By which share the sample's bytes may differ from the rate's share of all.
+    /// The share by which the sample's bytes may differ from the rate's share of all.
     fn spread(&self) -> f64 {
         let mut pages = vec![0u64; self.trace.pages()];
         for (object, body) in self.trace.objects().iter().zip(self.bodies) {
@@ -122,7 +120,7 @@ impl Plan<'_> {
     }
 }
 
-/// Of how many requests and bytes of the whole a hit rate is.
+/// The number of requests and bytes of the whole that a hit rate is of.
 struct Counted {
     rate: f64,
     rate_deviation: f64,
@@ -166,7 +164,7 @@ impl Counted {
     }
 }
 
-/// Between two looks whether to go on.
+/// Time between two looks whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Works on all plans, on so many threads; `look` is told how many are done and says whether to go on. What wasn't done is
@@ -258,7 +256,7 @@ mod tests {
         points(&plans, 2, |_| true).into_iter().map(|point| point.expect("to the end")).collect()
     }
 
-    /// What a sample says of the whole is right within the error that it says, nearly always.
+    /// A sample's word on the whole is right within the error that it says, nearly always.
     #[test]
     fn samples_say_how_wrong_they_are() {
         let (mut within, mut all) = (0, 0);

@@ -3,10 +3,10 @@
 
 const BITS: u32 = 14;
 
-/// Of a guess, relative to it: one standard deviation.
+/// The error of a guess, relative to it: one standard deviation.
 pub const DEVIATION: f64 = 1.04 / (1 << (BITS / 2)) as f64;
 
-/// Of each part of the hashes the longest run of zeros.
+/// The longest run of zeros in each part of the hashes.
 pub struct Distinct(Vec<u8>);
 
 impl Default for Distinct {

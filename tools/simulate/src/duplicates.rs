@@ -16,7 +16,7 @@ const MOST_OBJECTS: usize = 100_000;
 const MOST_URLS: usize = 8;
 const LONGEST_URL: usize = 512;
 
-/// See the module.
+/// The objects that may have the same body; see the module.
 #[derive(Debug)]
 pub struct Duplicates {
     groups: HashMap<u64, Group>,
@@ -28,7 +28,7 @@ pub struct Duplicates {
 /// Objects of the same length and name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Group {
-    /// Of each body.
+    /// Bytes of each body.
     pub bytes: u64,
     pub requests: u64,
     objects: Vec<u64>,
@@ -43,7 +43,6 @@ impl Default for Duplicates {
 }
 
 impl Group {
-    /// Objects in it.
     pub fn objects(&self) -> u64 {
         self.objects.len() as u64
     }

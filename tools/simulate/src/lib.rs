@@ -129,7 +129,7 @@ struct Ending {
     is_over: bool,
 }
 
-/// How often the line of progress changes.
+/// Time between two changes of the line of progress.
 const SHOW: Duration = Duration::from_millis(500);
 
 impl Ending {
@@ -139,7 +139,7 @@ impl Ending {
         Ok(Ending { signals, is_shown, begin: Instant::now(), shown: None, is_over: false })
     }
 
-    /// Whether to go on.
+    /// Shows progress; true to go on.
     fn look(&mut self, done: usize, all: usize) -> bool {
         self.is_over |= self.signals.take().is_ok_and(|signal| signal.is_some());
         if self.is_shown && self.shown.unwrap_or(self.begin).elapsed() >= SHOW {

@@ -58,7 +58,6 @@ that hardly come twice takes up to 160 MB, others less, and 100 MB more for each
 Exit status: 0; 1: no request was read; 2: wrong words, or the log doesn't tell what was asked for.
 ";
 
-/// How it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -67,12 +66,9 @@ pub enum Format {
     Svg,
 }
 
-/// Cases at most.
 const MOST_CASES: usize = 12;
-/// Sizes at most.
 const MOST_SIZES: usize = 64;
 
-/// What was asked for.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub gathering: Gathering,
@@ -104,10 +100,8 @@ impl Default for Options {
     }
 }
 
-/// The command.
 pub const TOOL: Tool = Tool { name: "lacquer simulate", synopsis: SYNOPSIS, details: DETAILS };
 
-/// The whole help.
 pub fn usage() -> String {
     TOOL.usage()
 }
@@ -217,7 +211,7 @@ fn size(name: &str, value: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("{name} {value}: a size, as 400, 64k or 2G"))
 }
 
-/// Nanoseconds.
+/// A time in nanoseconds.
 fn life(name: &str, value: &str, least: Duration) -> Result<i64, String> {
     Ok(args::time(name, value, least..=LONGEST_LIFE)?.as_nanos() as i64)
 }

@@ -4,21 +4,20 @@
 //! [`Greedy`] repeats the arithmetic of the server's own list (`crates/cache/src/evict.rs`, which says why it is so); the
 //! suite `simulate` holds both against running servers.
 
-/// What a store's objects are known to a policy by is their number in the trace.
+/// The choice of the object that goes. A policy knows a store's objects by their number in the trace.
 pub trait Policy {
-    /// For objects with these hashes.
+    /// A policy for objects with these hashes.
     fn new(hashes: Vec<u64>) -> Self;
 
     /// Bytes that a store is charged with for a body, and for what is kept beside it.
     fn charge(body: u64, beside: u64) -> u64;
 
-    /// A hit.
     fn note_use(&mut self, object: u32);
 
-    /// It is stored now.
+    /// The object is stored now.
     fn add(&mut self, object: u32, cost: u64);
 
-    /// It is gone for another reason than room.
+    /// The object is gone for another reason than room.
     fn remove(&mut self, object: u32);
 
     /// Takes out the one that should go.
@@ -27,7 +26,7 @@ pub trait Policy {
 
 const NONE: u32 = u32::MAX;
 
-/// Least recently used.
+/// The least recently used goes.
 pub struct Lru {
     /// Each object's neighbours; the last pair is the ends of the list.
     links: Vec<(u32, u32)>,
@@ -165,7 +164,7 @@ impl Policy for Greedy {
 }
 
 impl Greedy {
-    /// Of one among `count`.
+    /// The rank of one among `count`.
     fn rank(&self, weight: u32, uses: u8, count: u64) -> u64 {
         let average = (self.weight / count.max(1)).max(1);
         let weight = u64::from(weight).min(LARGEST * average);
@@ -213,7 +212,7 @@ impl Greedy {
     }
 }
 
-/// What has gone of late, with its uses: a table that newer ones overwrite.
+/// The objects that have gone of late, with their uses: a table that newer ones overwrite.
 #[derive(Default)]
 struct Ghosts {
     slots: Vec<Ghost>,
@@ -241,7 +240,7 @@ impl Ghosts {
         self.slots[at] = Ghost { print, turn: self.turn, uses: uses.min(MAX_GHOST_USES) };
     }
 
-    /// Its uses, 0 when it wasn't known.
+    /// Takes an object out and gives its uses, 0 when it wasn't known.
     fn remove(&mut self, hash: u64) -> u8 {
         if self.slots.is_empty() {
             return 0;

@@ -13,14 +13,13 @@ use crate::trace::Trace;
 
 /// A size within so many points of the best is enough.
 const ENOUGH: f64 = 1.0;
-/// With a greater error a percentage says nothing.
+/// Greatest error; with more a percentage says nothing.
 const MOST_ERROR: f64 = 25.0;
 /// Groups of duplicates that are listed.
 const MOST_GROUPS: usize = 10;
 /// Columns for hit rates in the table of cases.
 const COLUMNS: usize = 4;
 
-/// The result of a run.
 pub struct Report<'a> {
     options: &'a Options,
     gathered: &'a Gathered<Tally>,
@@ -29,20 +28,19 @@ pub struct Report<'a> {
     is_cut: bool,
 }
 
-/// A case.
 struct Shown {
     name: String,
     objects: f64,
     working_set: u64,
-    /// Of all requests of the log: how many are the first for their object.
+    /// Share of all requests of the log that are the first for their object.
     first: f64,
     most_variants: u32,
     possible_variants: Option<u64>,
-    /// In the order of the policies.
+    /// Curves in the order of the policies.
     curves: Vec<(By, Vec<Point>)>,
 }
 
-/// What a cache would hold of all that was asked for, in bytes.
+/// Bytes that a cache of all that was asked for would hold.
 pub fn working_set(trace: &Trace, bodies: &[u64], by: By, beside: u64) -> u64 {
     (bodies.iter().map(|body| by.charge(*body, beside) as f64).sum::<f64>() / trace.rate()) as u64
 }
@@ -77,7 +75,7 @@ impl<'a> Report<'a> {
         Report { options, gathered, cases: cases.collect(), compared, is_cut }
     }
 
-    /// What doesn't count, and what there is to know.
+    /// The requests that don't count, and what else there is to know.
     pub fn remarks(&self) -> Vec<String> {
         let tally = &self.gathered.result;
         let trace = self.trace();
@@ -234,7 +232,8 @@ impl<'a> Report<'a> {
         text
     }
 
-    /// What is drawn: of the first case each policy; of others, unless there is room for two alone, the first policy.
+    /// The curves to draw: of the first case each policy; of others, unless there is room for two alone, the first
+    /// policy.
     fn curves(&self, few: bool) -> Vec<Curve> {
         let named = |name: String, points: &[Point]| Curve {
             name,
@@ -315,7 +314,7 @@ fn kept<'a>(tally: &'a Tally, rules: &crate::case::Rules) -> &'a Kept {
     tally.of(rules).expect("there is one for each case")
 }
 
-/// How many variants a URL has, where it may have some.
+/// The number of variants that a URL has, where it may have some.
 fn variants(case: &Shown) -> Option<String> {
     match case.possible_variants {
         Some(1) => None,

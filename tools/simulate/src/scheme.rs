@@ -7,16 +7,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use accesslog::Entry;
 use memchr::memmem;
 
-/// See the module.
+/// The way in which requests become objects; see the module.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scheme {
     pub dropped: Dropped,
-    /// `www.a.nz` is `a.nz`.
+    /// True if `www.a.nz` is `a.nz`.
     pub merges_www: bool,
     pub vary: Vec<Vary>,
 }
 
-/// Which parameters of a query are dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dropped {
     /// The query as a whole.
@@ -29,21 +28,21 @@ pub struct Dropped {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vary {
     pub field: String,
-    /// In lower case; a value's class is the first of these that is in it. None: each value is a class.
+    /// Words in lower case; a value's class is the first of these that is in it. None: each value is a class.
     words: Vec<String>,
 }
 
-/// How a request is told from others.
+/// The numbers that tell a request from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// Host and URL.
+    /// A hash of host and URL.
     pub page: u64,
-    /// Those and the classes: what one object is.
+    /// A hash of those and the classes: the number of one object.
     pub object: u64,
 }
 
 impl Scheme {
-    /// Which object a request is for.
+    /// The page and object that a request is for.
     pub fn identify(&self, entry: &Entry<'_>) -> Identity {
         let mut hasher = DefaultHasher::new();
         self.host(entry).hash(&mut hasher);
@@ -55,7 +54,7 @@ impl Scheme {
         Identity { page, object: if self.vary.is_empty() { page } else { hasher.finish() } }
     }
 
-    /// How many variants one URL can have; `None`: as many as clients like.
+    /// Number of variants that one URL can have; `None`: as many as clients like.
     pub fn possible_variants(&self) -> Option<u64> {
         self.vary.iter().try_fold(1u64, |all, vary| {
             (!vary.words.is_empty()).then(|| all.saturating_mul(vary.words.len() as u64 + 1))

@@ -14,17 +14,15 @@ use crate::scheme::Identity;
 const FEW_PAGES: usize = 1000;
 const FEW_OF: usize = 50;
 
-/// A request.
 #[derive(Clone, Copy, Debug)]
 pub struct Ref {
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since 1 January 1970.
     pub time: i64,
     pub object: u32,
     /// Sent to the client; more than can be counted counts as the most that can.
     pub bytes: u32,
 }
 
-/// An object.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
     pub hash: u64,
@@ -35,7 +33,7 @@ pub struct Object {
     body: Option<u64>,
 }
 
-/// See the module.
+/// The requests and objects of a log; see the module.
 #[derive(Debug)]
 pub struct Trace {
     refs: Vec<Ref>,
@@ -46,7 +44,7 @@ pub struct Trace {
     /// Pages with a hash above it are left out.
     highest: u64,
     most: usize,
-    /// What there was of requests that may be kept, those left out too.
+    /// Number of requests that may be kept, those left out too.
     requests: f64,
     bytes: f64,
     distinct: Distinct,
@@ -143,12 +141,10 @@ impl Trace {
         &self.refs
     }
 
-    /// What they ask for.
     pub fn objects(&self) -> &[Object] {
         &self.objects
     }
 
-    /// Pages of those.
     pub fn pages(&self) -> usize {
         self.pages
     }
@@ -162,7 +158,7 @@ impl Trace {
         (self.objects.len() as f64 / self.distinct.count()).min(1.0)
     }
 
-    /// How wrong that may be, relative to it: one standard deviation.
+    /// The error that this may have, relative to it: one standard deviation.
     pub fn rate_deviation(&self) -> f64 {
         if self.rate() < 1.0 { DEVIATION } else { 0.0 }
     }
@@ -210,7 +206,7 @@ impl Trace {
     }
 }
 
-/// What is hashed already.
+/// A value that is hashed already.
 #[derive(Default)]
 struct Hashed(u64);
 

@@ -10,22 +10,22 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// -I
+    /// Adds the pattern of -I.
     pub fn include(&mut self, glob: &str) {
         self.globs.push((true, glob.to_owned()));
     }
 
-    /// -X
+    /// Adds the pattern of -X.
     pub fn exclude(&mut self, glob: &str) {
         self.globs.push((false, glob.to_owned()));
     }
 
-    /// Whether there are patterns at all.
+    /// True if there are patterns at all.
     pub fn is_set(&self) -> bool {
         !self.globs.is_empty()
     }
 
-    /// Whether a counter is shown. What no pattern matches is shown unless something was to be included.
+    /// True if a counter is shown. A counter that no pattern matches is shown unless something was to be included.
     pub fn shows(&self, name: &str) -> bool {
         for (include, glob) in &self.globs {
             if matches(glob.as_bytes(), name.as_bytes()) {
@@ -36,7 +36,7 @@ impl Filter {
     }
 }
 
-/// As fnmatch(3) without flags: `*`, `?`, `[...]`, backslashes.
+/// Matches like fnmatch(3) without flags: `*`, `?`, `[...]`, backslashes.
 pub fn matches(glob: &[u8], name: &[u8]) -> bool {
     // Where the last star was met: the pattern after it, and the name from there.
     let mut star: Option<(usize, usize)> = None;
@@ -79,7 +79,7 @@ fn one(glob: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// What follows `[`: whether the byte is in the set, and the bytes up to and with `]`.
+/// The set behind `[`: true if the byte is in it, and the bytes up to and with `]`.
 fn set(rest: &[u8], byte: u8) -> Option<(bool, usize)> {
     let negated = matches!(rest.first(), Some(b'!' | b'^'));
     let mut at = usize::from(negated);

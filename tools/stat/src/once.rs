@@ -57,7 +57,7 @@ pub fn text(out: &mut dyn Write, readings: &[&CounterValue], uptime: u64, raw: b
     out.flush()
 }
 
-/// -x
+/// The output of -x.
 pub fn xml(out: &mut dyn Write, readings: &[&CounterValue], raw: bool) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\"?>\n<varnishstat timestamp=\"{}\">", now())?;
     for reading in readings {
@@ -119,7 +119,7 @@ pub fn xml3(out: &mut dyn Write, readings: &[&CounterValue], raw: bool) -> io::R
     out.flush()
 }
 
-/// -j
+/// The output of -j.
 pub fn json(out: &mut dyn Write, readings: &[&CounterValue], raw: bool) -> io::Result<()> {
     writeln!(out, "{{\n  \"version\": 1,\n  \"timestamp\": \"{}\",\n  \"counters\": {{", now())?;
     for (i, reading) in readings.iter().enumerate() {
@@ -134,7 +134,7 @@ pub fn json(out: &mut dyn Write, readings: &[&CounterValue], raw: bool) -> io::R
     out.flush()
 }
 
-/// -l
+/// The output of -l.
 pub fn list(out: &mut dyn Write, readings: &[&CounterValue]) -> io::Result<()> {
     writeln!(out, "Varnishstat -f option fields:\nField name                     Description")?;
     writeln!(out, "----------                     -----------")?;

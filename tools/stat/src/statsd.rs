@@ -15,24 +15,23 @@ use toolkit::print;
 
 use crate::filter::Filter;
 
-/// Between two looks.
+/// Time between two looks.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// What stands in front of each name.
+/// The beginning of each name.
 const PREFIX: &str = "varnish.";
 
-/// Where the counters go, and how often.
+/// The statsd that gets the counters, and the pace.
 #[derive(Clone, Debug)]
 pub struct Statsd {
-    /// The statsd.
     pub target: Target,
-    /// Between two looks.
+    /// Time between two looks.
     pub interval: Duration,
-    /// What stands in front of each name.
+    /// The beginning of each name.
     pub prefix: String,
 }
 
 impl Statsd {
-    /// Of a target's text.
+    /// Settings for a target's text.
     ///
     /// # Errors
     /// It is none.
@@ -75,7 +74,7 @@ impl Statsd {
     }
 }
 
-/// What is sent of a counter.
+/// The value that is sent for a counter.
 #[derive(Debug, PartialEq)]
 enum Sample {
     Count(String, i64),

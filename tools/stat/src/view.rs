@@ -40,7 +40,7 @@ const HELP: &[(&str, &str)] = &[
     ("<->", "Decrease refresh interval."),
 ];
 
-/// What is known of a counter from one sample to the next.
+/// The facts about a counter that are kept from one sample to the next.
 #[derive(Debug, Default)]
 struct Point {
     current: u64,
@@ -409,7 +409,7 @@ fn help() -> Vec<Line> {
     HELP.iter().flat_map(one).collect()
 }
 
-/// How many lines are for what.
+/// Number of lines for each part.
 struct Layout {
     points: usize,
     info: bool,

@@ -6,18 +6,15 @@
 pub struct Window {
     /// Samples so far, at most the window.
     pub n: u32,
-    /// The average.
     pub average: f64,
     max: u32,
 }
 
 impl Window {
-    /// An empty window.
     pub const fn new(max: u32) -> Window {
         Window { n: 0, average: 0.0, max }
     }
 
-    /// Takes a sample.
     pub fn add(&mut self, sample: f64) {
         self.n = (self.n + 1).min(self.max);
         self.average += (sample - self.average) / f64::from(self.n);
@@ -35,7 +32,6 @@ impl Default for Windows {
 }
 
 impl Windows {
-    /// Takes a sample.
     pub fn add(&mut self, sample: f64) {
         self.0.iter_mut().for_each(|window| window.add(sample));
     }
@@ -45,7 +41,6 @@ impl Windows {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HitRate {
     last: Option<(u64, u64)>,
-    /// Its averages.
     pub windows: Windows,
 }
 

@@ -6,7 +6,7 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-/// What a sender that had no CPU for a while may be late and still send: a burst that a buffer of 8 MB takes twice.
+/// Delay after which a sender that had no CPU for a while still catches up: a burst that a buffer of 8 MB takes twice.
 const CATCH_UP: Duration = Duration::from_millis(40);
 
 fn main() {

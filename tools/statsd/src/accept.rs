@@ -9,15 +9,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
-/// How long not to accept after an error (no descriptors left).
+/// Pause of accepting after an error (no descriptors left).
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What connections come from.
 pub trait Listener {
-    /// A connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + 'static;
 
-    /// The next connection.
     fn next(&self) -> impl Future<Output = io::Result<Self::Stream>>;
 }
 

@@ -8,7 +8,6 @@ use shm::reader::Reader;
 
 use crate::export::Export;
 
-/// Text for `lacquer statsd --help`.
 pub const HELP: &str = "\
 Usage: lacquer statsd CONFIG
        lacquer statsd --check CONFIG
@@ -46,16 +45,11 @@ Examples:
 /// The shortest time between two readings.
 const SHORTEST: f64 = 0.01;
 
-/// What to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Print the help.
     Help,
-    /// Be a server.
     Serve(PathBuf),
-    /// Read a configuration.
     Check(PathBuf),
-    /// Send counters.
     Export(Export),
 }
 

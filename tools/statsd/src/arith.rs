@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use crate::number;
 
-/// A figure's name and value.
 pub type Figure = (Arc<str>, f64);
 
 /// A percentage of a timer's values to look at: the lowest when positive, the highest when negative.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
-    /// Percent, signed.
+    /// Percentage, with its sign.
     pub percent: f64,
     names: [Arc<str>; 5],
 }
@@ -30,7 +29,6 @@ impl Threshold {
     }
 }
 
-/// Bins for the timers whose name holds `metric`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     /// Part of a name; empty is part of every name.
@@ -53,10 +51,9 @@ impl Histogram {
     }
 }
 
-/// How to work a timer out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// In the order of the figures.
+    /// Thresholds in the order of the figures.
     pub thresholds: Vec<Threshold>,
     /// The first match counts.
     pub histograms: Vec<Histogram>,
@@ -64,12 +61,10 @@ pub struct Plan {
     pub only: Vec<String>,
 }
 
-/// A timer's figures, and its bins if it has a histogram.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// In node's order.
+    /// Figures in node's order.
     pub plain: Vec<Figure>,
-    /// How many values each bin has.
     pub bins: Option<Vec<Figure>>,
 }
 
@@ -113,7 +108,7 @@ fn at_thresholds(plan: &Plan, values: &[f64], out: &mut Vec<Figure>) {
     }
 }
 
-/// How many of `count` values a percentage is.
+/// Number of values among `count` that a percentage is.
 fn share(percent: f64, count: usize) -> usize {
     // More than 100 percent is all.
     number::round(percent.abs() / 100.0 * count as f64).min(count as f64) as usize

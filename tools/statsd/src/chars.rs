@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Which bytes may stand in a name, and what JavaScript calls white space.
 
-/// What a byte of a name becomes.
+/// Replacement of a byte of a name.
 const KEEP: u8 = 0;
 const SPACE: u8 = 1;
 const SLASH: u8 = 2;
@@ -85,7 +85,6 @@ fn wide(text: &[u8]) -> (u8, usize) {
     }
 }
 
-/// `name` cleaned.
 #[cfg(test)]
 fn clean(name: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     if is_clean(name) {

@@ -3,7 +3,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since 1970.
 pub fn milliseconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64() * 1000.0)
 }
@@ -13,7 +12,7 @@ pub fn seconds() -> u64 {
     crate::number::round(milliseconds() / 1000.0) as u64
 }
 
-/// How long from `now` until the next flush: flushes stand at whole intervals after the start. All in milliseconds.
+/// Time from `now` until the next flush: flushes stand at whole intervals after the start. All in milliseconds.
 pub fn until_flush(now: f64, started: f64, interval: f64) -> f64 {
     let passed = crate::number::round((now - started) / interval);
     (started + (passed + 1.0) * interval - now).max(1.0)

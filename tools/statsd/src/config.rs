@@ -11,7 +11,7 @@ use crate::store::Delete;
 
 pub use script::{FILE_BYTES, ScriptError, Value, World};
 
-/// Whose habits to follow where the originals differ: how the management port and the console show metrics.
+/// Original to follow where they differ: how the management port and the console show metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// JavaScript's way of showing objects, on stdout.
@@ -20,42 +20,33 @@ pub enum Dialect {
     Perl,
 }
 
-/// Where metrics come in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Datagrams.
     Udp {
         /// Address or name; empty is every address.
         address: String,
-        /// Port.
         port: u16,
-        /// IPv6.
         v6: bool,
     },
-    /// Connections that send lines.
     Tcp {
         /// Address or name; empty is every address.
         address: String,
-        /// Port.
         port: u16,
     },
-    /// As TCP, at a path, with its mode.
+    /// Connections at a path, with its mode.
     Unix {
-        /// The socket's path.
         path: PathBuf,
-        /// Its mode.
+        /// Mode of the socket's file.
         mode: Option<u32>,
     },
 }
 
-/// Who gets the flushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// Carbon, as text or pickle.
     Graphite,
     /// stdout, or stderr as the Perl port does.
     Console,
-    /// Lines appended to a file.
     File,
     /// Packets passed on as they come.
     Repeater,
@@ -63,23 +54,18 @@ pub enum Backend {
     Prometheus,
 }
 
-/// How points travel to Graphite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carbon {
     /// `name value time` lines.
     Text,
-    /// Pickled lists.
     Pickle,
 }
 
-/// Keys of the Graphite backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graphite {
     /// None: points are worked out and thrown away.
     pub host: Option<String>,
-    /// Port for the protocol in use.
     pub port: u16,
-    /// Protocol.
     pub carbon: Carbon,
     /// Names as before statsd 0.5.
     pub legacy: bool,
@@ -87,15 +73,10 @@ pub struct Graphite {
     pub flush_counts: bool,
     /// First part of every name.
     pub global: String,
-    /// Counters' part.
     pub counter: String,
-    /// Timers' part.
     pub timer: String,
-    /// Gauges' part.
     pub gauge: String,
-    /// Sets' part.
     pub set: String,
-    /// Last part, with its point; empty for none.
     pub suffix: String,
     /// Names are cleaned here because they weren't before.
     pub clean: bool,
@@ -103,10 +84,8 @@ pub struct Graphite {
     pub backlog_bytes: usize,
 }
 
-/// Keys of the Repeater backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeater {
-    /// Host and port.
     pub targets: Vec<(String, u16)>,
     /// Over TCP instead of UDP.
     pub tcp: bool,
@@ -114,44 +93,34 @@ pub struct Repeater {
     pub v6: bool,
 }
 
-/// Counting lines by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyFlush {
     /// Milliseconds between two reports.
     pub interval_ms: f64,
-    /// How many of the names to show, the busiest first.
+    /// Percentage of the names to show, the busiest first.
     pub percent: f64,
-    /// The file to append to; stdout when there is none.
     pub log: Option<PathBuf>,
 }
 
-/// Where messages go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// To syslog instead of stdout.
+    /// Use syslog instead of stdout.
     pub syslog: bool,
-    /// What syslog calls us.
     pub application: String,
     /// Only messages this grave or graver.
     pub level: crate::log::Level,
 }
 
-/// Everything.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Whose habits.
+    /// Original to follow.
     pub dialect: Dialect,
-    /// Where metrics come in.
     pub inputs: Vec<Input>,
-    /// The management port; None for none.
     pub management: Option<(String, u16)>,
     /// Milliseconds between two flushes.
     pub flush_interval_ms: f64,
-    /// How timers are worked out.
     pub plan: Plan,
-    /// What happens after a flush.
     pub delete: Delete,
-    /// First part of the server's own metrics.
     pub prefix: String,
     /// Names are cleaned when they come in.
     pub clean_names: bool,
@@ -159,31 +128,21 @@ pub struct Config {
     pub key_flush: Option<KeyFlush>,
     /// Each line is shown.
     pub dump: bool,
-    /// More messages.
     pub debug: bool,
-    /// `health` says up.
     pub healthy: bool,
-    /// The file is watched.
     pub reload: bool,
-    /// Messages.
     pub log: Log,
-    /// Who gets the flushes.
     pub backends: Vec<Backend>,
-    /// Graphite.
     pub graphite: Graphite,
     /// The console shows colours.
     pub pretty: bool,
-    /// File's path.
     pub file: Option<PathBuf>,
-    /// Repeater.
     pub repeater: Repeater,
-    /// Prometheus' address and port.
     pub prometheus: (String, u16),
     /// Sockets for one UDP address.
     pub sockets: usize,
-    /// SO_RCVBUF to ask for, in bytes.
+    /// Bytes of SO_RCVBUF to ask for.
     pub receive_buffer: usize,
-    /// The most names.
     pub max_metrics: usize,
     /// The most bytes of names, values and members.
     pub max_bytes: u64,
@@ -191,16 +150,13 @@ pub struct Config {
     pub raw: Value,
 }
 
-/// Why a configuration can't be used.
 #[derive(Debug)]
 pub enum ConfigError {
-    /// The file can't be read.
     File(PathBuf, std::io::Error),
-    /// It is too long.
     TooLong(PathBuf),
-    /// It isn't written as it should be.
+    /// The file has a syntax error.
     Script(PathBuf, ScriptError),
-    /// It holds something that makes no sense, or something that isn't built.
+    /// A key has an invalid value, or names something that isn't built.
     Key(String),
 }
 
@@ -217,7 +173,6 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// This machine.
 struct Machine;
 
 impl World for Machine {
@@ -231,7 +186,6 @@ impl World for Machine {
 }
 
 impl Config {
-    /// Reads a file.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         use std::io::Read as _;
         let refuse = |error| ConfigError::File(path.to_owned(), error);
@@ -247,7 +201,6 @@ impl Config {
         Config::from_value(value, hashes)
     }
 
-    /// Reads a file's text.
     #[cfg(test)]
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         let (value, hashes) = script::read(text, &Machine).map_err(|e| ConfigError::Script(PathBuf::new(), e))?;

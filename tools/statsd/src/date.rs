@@ -30,7 +30,7 @@ fn clock(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// `21 Nov 08:19:23`
+/// Format `21 Nov 08:19:23`.
 pub fn short(unix: u64) -> String {
     let d = date(unix);
     format!("{} {} {}", d.day, MONTHS[d.month], clock(d.seconds))

@@ -11,16 +11,11 @@ use sys::fd::Interest;
 use sys::signal::{SIGINT, SIGTERM, Signals};
 use tables::counters::{Kind, Level};
 
-/// What to send where.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Export {
-    /// The statsd.
     pub target: Target,
-    /// The accelerator.
     pub workdir: PathBuf,
-    /// Between two readings.
     pub interval: Duration,
-    /// Before each name.
     pub prefix: String,
 }
 
@@ -52,7 +47,7 @@ pub fn run(export: &Export) -> std::io::Result<()> {
     }
 }
 
-/// What was sent last.
+/// Values that were sent last.
 #[derive(Debug)]
 struct Deltas {
     last: HashMap<String, u64>,

@@ -14,5 +14,5 @@ use crate::shard::Shard;
 /// A gathering place that a receiving thread and the main thread share.
 pub type SharedShard = Arc<Mutex<Shard>>;
 
-/// Where packets are passed on to, if anywhere; a reload changes it.
+/// Repeater of packets, if there is one; a reload changes it.
 pub type SharedRepeater = Arc<Mutex<Option<Arc<Repeater>>>>;

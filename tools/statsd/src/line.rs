@@ -15,16 +15,14 @@ use memchr::{memchr, memrchr};
 
 use crate::{chars, number};
 
-/// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sample<'a> {
     /// Add to a counter; the rate is worked in.
     Count(f64),
     /// A duration, and how many events it stands for.
     Time(f64, f64),
-    /// Set a gauge.
     Gauge(f64),
-    /// Change a gauge.
+    /// Change of a gauge.
     Change(f64),
     /// A member of a set.
     Member(&'a [u8]),
@@ -132,7 +130,7 @@ fn split_sample(samples: &[u8]) -> (&[u8], Option<&[u8]>) {
     (samples, None)
 }
 
-/// Whether a sample up to a `:` ends with the key of a field: `1|c|c`, but not the type in `1|c`.
+/// True if a sample up to a `:` ends with the key of a field: `1|c|c`, but not the type in `1|c`.
 fn is_key(text: &[u8]) -> bool {
     let Some(bar) = memrchr(b'|', text) else { return false };
     KEYS.contains(&&text[bar + 1..]) && memchr(b'|', &text[..bar]).is_some()
@@ -148,7 +146,7 @@ fn next_type(samples: &[u8]) -> Option<&[u8]> {
     Some(&split_sample(&samples[start..]).0[bar - start + 1..])
 }
 
-/// Where `|#` stands.
+/// Offset of `|#`.
 fn mark(text: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = memchr(b'#', &text[from..]) {
@@ -220,22 +218,22 @@ fn member(value: &[u8]) -> &[u8] {
     if value.is_empty() { b"0" } else { value }
 }
 
-/// How many events one stands for, by the fields behind its type, of which the first that isn't one of DogStatsD's is the rate, and those
-/// behind the tags.
+/// Number of events that one stands for, by the fields behind its type, of which the first that isn't one of
+/// DogStatsD's is the rate, and those behind the tags.
 fn rate(fields: Option<&[u8]>, after: &[u8]) -> Option<f64> {
     let own = fields.and_then(|fields| fields.split(|b| *b == b'|').find(|field| !is_extension(field)));
     own.or_else(|| after.split(|b| *b == b'|').find(|field| field.starts_with(b"@"))).map_or(Some(1.0), events)
 }
 
-/// Whether a field is one of DogStatsD's.
+/// True if a field is one of DogStatsD's.
 fn is_extension(field: &[u8]) -> bool {
     let key = memchr(b':', field).map(|at| &field[..at]);
     let time = field.strip_prefix(b"T").is_some_and(|time| !time.is_empty() && time.iter().all(u8::is_ascii_digit));
     time || key.is_some_and(|key| KEYS.contains(&key))
 }
 
-/// How many events one stands for: 1 by the rate behind `@`. A rate is any number by node's first reader; its second
-/// one takes the digits and points it begins with.
+/// Number of events that one stands for: 1 by the rate behind `@`. A rate is any number by node's first reader; its
+/// second one takes the digits and points it begins with.
 fn events(field: &[u8]) -> Option<f64> {
     let rate = field.strip_prefix(b"@")?;
     if rate.first() == Some(&b'-') {

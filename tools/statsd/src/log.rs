@@ -6,16 +6,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::config::{Dialect, Log};
 
-/// How grave a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Somebody has to act.
     Error,
-    /// Something is amiss.
     Warning,
-    /// What happens.
+    /// News about normal operation.
     Info,
-    /// For who looks for the cause of something.
+    /// Details for finding a cause.
     Debug,
 }
 
@@ -51,7 +48,7 @@ impl Level {
     }
 }
 
-/// Where messages go. Losing one is no error.
+/// Destination of messages. Losing one is no error.
 #[derive(Debug)]
 pub struct Logger {
     syslog: bool,
@@ -60,7 +57,6 @@ pub struct Logger {
 }
 
 impl Logger {
-    /// As configured.
     pub fn new(config: &Log, dialect: Dialect) -> Logger {
         if config.syslog {
             sys::syslog::open(&config.application);
@@ -69,7 +65,6 @@ impl Logger {
         Logger { syslog: config.syslog, least: if all { Level::Debug } else { config.level } }
     }
 
-    /// A message.
     pub fn log(&self, level: Level, text: &str) {
         if level > self.least {
             return;

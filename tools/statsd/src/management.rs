@@ -14,16 +14,14 @@ use crate::store::Store;
 use crate::table::{Name, Table};
 use crate::{accept, clock, number};
 
-/// Connections at a time.
 const CONNECTIONS: usize = 64;
 /// The longest command, in bytes.
 const COMMAND_BYTES: usize = 64 * 1024;
-/// How long the rest of a command may take that has no newline yet; node takes each segment for a command.
+/// Time for the rest of a command that has no newline yet; node takes each segment for a command.
 const REST: Duration = Duration::from_millis(50);
-/// How long an answer may take to be read.
+/// Time in which an answer has to be read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Accepts for ever.
 pub async fn serve(listener: TcpListener, server: Rc<Server>) {
     accept::each(listener, CONNECTIONS, |stream| {
         let server = Rc::clone(&server);

@@ -14,14 +14,12 @@ use toolkit::print;
 
 use crate::number;
 
-/// How long a statsd may take to answer.
+/// Longest wait for a statsd's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer of a statsd.
 const ANSWER_BYTES: u64 = 64 << 20;
-/// Longest label of a field.
 const LABEL_CHARS: usize = 60;
 
-/// Text for `lacquer munin --help`.
 pub const HELP: &str = "\
 Usage: lacquer munin [-n NAME] [--statsd HOST:PORT] [PREFIX] [config|autoconf|suggest]
 
@@ -43,19 +41,17 @@ Examples:
   lacquer munin --statsd 127.0.0.1:8126 site
 ";
 
-/// A number to draw.
 #[derive(Clone, Debug, PartialEq)]
 struct Field {
     name: String,
     label: String,
     info: String,
-    /// Only grows.
+    /// True for a counter, which only grows.
     counts: bool,
     bytes: bool,
     value: f64,
 }
 
-/// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Values,
@@ -182,7 +178,6 @@ fn of_total(line: &str) -> Option<Field> {
     Some(Field { name: name.to_owned(), label: name.to_owned(), info: String::new(), counts, bytes: false, value })
 }
 
-/// Asks a statsd for its totals.
 fn ask(address: &str) -> io::Result<String> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for addr in address.to_socket_addrs()? {

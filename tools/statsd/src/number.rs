@@ -111,7 +111,6 @@ pub fn write(out: &mut Vec<u8>, n: f64) {
     write_digits(out, digits.as_bytes(), point);
 }
 
-/// `n` as text.
 pub fn show(n: f64) -> String {
     let mut out = Vec::new();
     write(&mut out, n);

@@ -32,17 +32,15 @@ use crate::server::Server;
 use crate::shard::Shard;
 use crate::{management, scrape};
 
-/// How often the file is looked at, drops are counted and bad lines shown.
+/// Interval of looking at the file, counting drops and showing bad lines.
 const TICK: Duration = Duration::from_millis(500);
-/// How long the last flush may take to reach Graphite.
+/// Longest time of the last flush to Graphite.
 const LAST_FLUSH: Duration = Duration::from_secs(2);
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 512;
 
-/// Why the server doesn't start.
 #[derive(Debug)]
 pub enum StartError {
-    /// The configuration.
     Config(crate::config::ConfigError),
     /// An address that can't be had: what for, which, why.
     Bind(&'static str, String, io::Error),
@@ -66,7 +64,6 @@ impl From<io::Error> for StartError {
     }
 }
 
-/// Listeners, bound before anything starts.
 #[derive(Default)]
 struct BoundListeners {
     udp: Vec<OwnedFd>,
@@ -332,7 +329,6 @@ async fn report(server: &Server) {
     }
 }
 
-/// What tells one version of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Version {
     inode: u64,

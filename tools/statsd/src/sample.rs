@@ -8,12 +8,10 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::budget::Budget;
 
-/// A timer's values of the interval, and how many events they stand for.
 #[derive(Debug, Default)]
 pub struct Timer {
-    /// As they came.
     pub values: Vec<f64>,
-    /// With rates worked in.
+    /// Number of events, with rates worked in.
     pub events: f64,
 }
 
@@ -70,7 +68,6 @@ impl Timer {
     }
 }
 
-/// The members of a set, in the order in which they came.
 #[derive(Debug, Default)]
 pub struct Members {
     index: HashTable<u32>,
@@ -78,7 +75,7 @@ pub struct Members {
     bytes: u64,
 }
 
-/// What a member costs beside its bytes.
+/// Bytes that a member costs beside its own.
 const MEMBER_BYTES: u64 = 40;
 
 fn hasher() -> &'static DefaultHashBuilder {
@@ -87,7 +84,6 @@ fn hasher() -> &'static DefaultHashBuilder {
 }
 
 impl Members {
-    /// Adds a member; false when there is no room.
     pub fn insert(&mut self, member: &[u8], budget: &Budget) -> bool {
         let (list, hasher) = (&self.list, hasher());
         let hash = hasher.hash_one(member);
@@ -118,7 +114,6 @@ impl Members {
         lost
     }
 
-    /// The members.
     pub fn list(&self) -> &[Box<[u8]>] {
         &self.list
     }

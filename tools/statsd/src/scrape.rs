@@ -10,14 +10,11 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::accept;
 use crate::server::Server;
 
-/// Connections at a time.
 const CONNECTIONS: usize = 32;
-/// The longest request head.
 const HEAD_BYTES: usize = 8192;
-/// How long a request may take to come, and an answer to go.
+/// Time for a request to come, and for an answer to go.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Accepts for ever.
 pub async fn serve(listener: TcpListener, server: Rc<Server>) {
     accept::each(listener, CONNECTIONS, |stream| {
         let server = Rc::clone(&server);

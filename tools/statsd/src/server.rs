@@ -26,28 +26,19 @@ const STALE_NAMES: usize = 1024;
 /// The most bad lines shown a second, over all inputs.
 const SHOWN: usize = 20;
 
-/// The state.
 #[derive(Debug)]
 pub struct Server {
-    /// As loaded last.
     pub config: RefCell<Config>,
-    /// The metrics.
     pub store: RefCell<Store>,
-    /// What is kept beyond flushes.
     pub totals: RefCell<Totals>,
-    /// What `health` says.
+    /// Answer of `health`.
     pub healthy: Cell<bool>,
     /// Start, in seconds since 1970.
     pub started: u64,
-    /// Limits.
     pub budget: Arc<Budget>,
-    /// Datagram sockets.
     pub receivers: Vec<Receiver>,
-    /// Where connections put what they send.
     pub connections: SharedShard,
-    /// Who gets packets passed on.
     pub repeater: SharedRepeater,
-    /// Messages.
     pub logger: RefCell<Rc<Logger>>,
     /// Graphite's names, and the sender when there is a host.
     pub graphite: RefCell<Option<(Names, Option<Rc<Sender>>)>>,
@@ -68,22 +59,18 @@ struct Messages {
 /// Numbers about the server that only it changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
-    /// Flushes.
     pub flushes: u64,
-    /// Configurations loaded again.
     pub reloads: u64,
-    /// Configurations that couldn't be loaded.
     pub reload_failures: u64,
-    /// When File was written last.
+    /// Time when File was written last.
     pub file_flush: u64,
-    /// When writing File failed last.
+    /// Time when writing File failed last.
     pub file_exception: u64,
     /// Datagrams the kernel dropped.
     pub kernel_drops: u64,
 }
 
 impl Server {
-    /// Nothing runs yet.
     pub fn new(
         config: Config,
         budget: Arc<Budget>,
@@ -111,12 +98,10 @@ impl Server {
         }
     }
 
-    /// A message.
     pub fn log(&self, level: Level, text: &str) {
         self.logger.borrow().log(level, text);
     }
 
-    /// Changes numbers about the server.
     pub fn count(&self, change: impl FnOnce(&mut Numbers)) {
         change(&mut self.numbers.borrow_mut());
     }
@@ -156,7 +141,6 @@ impl Server {
         }
     }
 
-    /// Counts what the kernel dropped since the last time.
     pub fn count_drops(&self) {
         let now: u64 = self.receivers.iter().map(|r| u64::from(sys::udp::drops(&*r.socket).unwrap_or(0))).sum();
         let mut numbers = self.numbers.borrow_mut();
@@ -228,12 +212,10 @@ impl Server {
         }
     }
 
-    /// What a configuration means for the inputs.
     pub fn options(config: &Config) -> Options {
         Options { clean_names: config.clean_names, dump: config.dump, count_names: config.key_flush.is_some() }
     }
 
-    /// Gives the inputs their options and limits.
     pub fn configure_inputs(&self) {
         let config = self.config.borrow();
         self.budget.set_limits(config.max_metrics, config.max_bytes);
@@ -327,7 +309,6 @@ impl Server {
         ]);
     }
 
-    /// The page for Prometheus.
     pub fn page(&self) -> Vec<u8> {
         let stats = self.stats();
         let mut page = Page::default();

@@ -19,12 +19,11 @@ const DUMPED: usize = 10_000;
 /// A shown line's longest part.
 const EXAMPLE_BYTES: usize = 400;
 
-/// What happened to a gauge.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GaugeOp {
-    /// It was set; changes after that are worked in.
+    /// Set to a value; changes after that are worked in.
     Set(f64),
-    /// It was changed from whatever it is.
+    /// Changed from whatever it is.
     Change(Vec<f64>),
 }
 
@@ -109,54 +108,40 @@ impl<T: AtFlush> ActiveNames<T> {
     }
 }
 
-/// What the store gets.
+/// Collected metrics for the store.
 #[derive(Debug, Default)]
 pub struct ShardSnapshot {
-    /// Sums.
     pub counters: Vec<(Name, f64)>,
-    /// Values.
     pub timers: Vec<(Name, Timer)>,
-    /// Changes.
     pub gauges: Vec<(Name, GaugeOp)>,
-    /// Members.
     pub sets: Vec<(Name, Members)>,
     /// Lines by name, when they are counted.
     pub names: Vec<(Name, u64)>,
-    /// Totals.
     pub totals: Totals,
-    /// Bad lines to show.
     pub examples: Vec<String>,
-    /// Lines to show.
     pub dumped: Vec<String>,
 }
 
 /// Numbers about the input itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Packets.
     pub packets: u64,
     /// Lines that aren't empty.
     pub lines: u64,
     /// Samples that say nothing.
     pub bad: u64,
-    /// Samples without room.
     pub dropped: u64,
     /// When the last packet came, seconds since 1970; 0 for never.
     pub last_packet: u64,
 }
 
-/// What to do with lines beside counting them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Names are cleaned.
     pub clean_names: bool,
-    /// Lines are shown.
     pub dump: bool,
-    /// Lines are counted by name.
     pub count_names: bool,
 }
 
-/// An input's gathering place.
 #[derive(Debug)]
 pub struct Shard {
     parser: Parser,
@@ -179,7 +164,6 @@ struct Inner {
 }
 
 impl Shard {
-    /// An empty one.
     pub fn new(budget: Arc<Budget>, options: Options) -> Shard {
         let inner = Inner {
             budget,
@@ -197,12 +181,10 @@ impl Shard {
         Shard { parser: Parser::default(), inner }
     }
 
-    /// Other options from now on.
     pub fn set_options(&mut self, options: Options) {
         self.inner.options = options;
     }
 
-    /// Takes a packet in.
     pub fn packet(&mut self, packet: &[u8]) {
         self.inner.totals.packets += 1;
         self.parser.packet(packet, self.inner.options.clean_names, &mut self.inner);
@@ -213,7 +195,6 @@ impl Shard {
         self.inner.totals.last_packet = now;
     }
 
-    /// A line that was too long to be taken in.
     pub fn overlong(&mut self, line: &[u8]) {
         self.inner.totals.lines += 1;
         self.inner.bad(b"", line);

@@ -7,14 +7,10 @@ pub use inspect::inspect;
 
 use crate::number;
 
-/// A tree.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Show {
-    /// A number.
     Number(f64),
-    /// A text.
     Text(String),
-    /// A list.
     List(Vec<Show>),
     /// Names and values, in the order to show.
     Object(Vec<(String, Show)>),
@@ -26,13 +22,12 @@ impl Show {
         Show::Text(String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// A list of numbers.
     pub fn numbers(numbers: &[f64]) -> Show {
         Show::List(numbers.iter().map(|n| Show::Number(*n)).collect())
     }
 }
 
-/// As JSON on one line. What JSON has no number for is null, as `JSON.stringify` has it.
+/// The tree as JSON on one line. A number that JSON doesn't have is null, as with `JSON.stringify`.
 pub fn json(show: &Show) -> String {
     let mut out = String::new();
     write_json(&mut out, show);

@@ -10,7 +10,6 @@ use crate::sample::{Members, Timer};
 use crate::shard::{GaugeOp, ShardSnapshot, Totals, changed};
 use crate::table::{Name, Table};
 
-/// What happens to metrics after a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delete {
     /// Counters go instead of becoming 0 (those about the server stay).
@@ -24,13 +23,11 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// True when names come and go.
     pub fn any(&self) -> bool {
         self.counters || self.timers || self.sets || self.gauges.is_some()
     }
 }
 
-/// Names of the server's own metrics.
 #[derive(Clone, Debug)]
 pub struct OwnNames {
     bad_lines: Name,
@@ -56,15 +53,12 @@ impl OwnNames {
     }
 }
 
-/// A gauge and for how many flushes it stays; None is for ever.
 #[derive(Clone, Copy, Debug)]
 pub struct Gauge {
-    /// Its value.
     pub value: f64,
     ttl: Option<u32>,
 }
 
-/// The metrics.
 #[derive(Debug)]
 pub struct Store {
     budget: Arc<Budget>,
@@ -73,7 +67,6 @@ pub struct Store {
     pub counters: Table<f64>,
     /// Values of this interval.
     pub timers: Table<Timer>,
-    /// Values now.
     pub gauges: Table<Gauge>,
     /// Members of this interval.
     pub sets: Table<Members>,
@@ -81,43 +74,33 @@ pub struct Store {
     lifetime: Totals,
 }
 
-/// A timer in a flush.
 #[derive(Clone, Debug)]
 pub struct TimerFlush {
-    /// Its name.
     pub name: Name,
-    /// Ascending.
     pub values: Vec<f64>,
-    /// Worked out.
     pub figures: Figures,
 }
 
-/// One flush.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Seconds since 1970.
+    /// Time in seconds since 1970.
     pub timestamp: u64,
     /// Name, sum, sum per second.
     pub counters: Vec<(Name, f64, f64)>,
-    /// Timers.
     pub timers: Vec<TimerFlush>,
-    /// Gauges.
     pub gauges: Vec<(Name, f64)>,
-    /// Sets.
     pub sets: Vec<(Name, Vec<Box<[u8]>>)>,
     /// Milliseconds that the working out took.
     pub processing_ms: u64,
 }
 
 impl Snapshot {
-    /// Metrics in it.
     pub fn len(&self) -> usize {
         self.counters.len() + self.timers.len() + self.gauges.len() + self.sets.len()
     }
 }
 
 impl Store {
-    /// An empty store: the server's own counters are there and 0.
     pub fn new(budget: Arc<Budget>, prefix: &str) -> Store {
         let mut store = Store {
             budget,
@@ -195,7 +178,6 @@ impl Store {
         self.lifetime
     }
 
-    /// Names held.
     pub fn names(&self) -> usize {
         self.counters.len() + self.timers.len() + self.gauges.len() + self.sets.len()
     }
@@ -352,12 +334,10 @@ impl Store {
         self.budget.set_names(self.names());
     }
 
-    /// Deletes a counter by name.
     pub fn delete_counter(&mut self, name: &[u8]) -> bool {
         self.gave_back(name, |store| store.counters.remove(name).is_some())
     }
 
-    /// Deletes a timer by name.
     pub fn delete_timer(&mut self, name: &[u8]) -> bool {
         self.gave_back(name, |store| match store.timers.remove(name) {
             Some(mut timer) => {
@@ -368,7 +348,6 @@ impl Store {
         })
     }
 
-    /// Deletes a gauge by name.
     pub fn delete_gauge(&mut self, name: &[u8]) -> bool {
         self.gave_back(name, |store| store.gauges.remove(name).is_some())
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// A metric's name.
 pub type Name = Arc<[u8]>;
 
 /// A table. Slots keep their number until [`Table::compact`].
@@ -25,12 +24,10 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Names held.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// The slot of a name.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<u32> {
         let slots = &self.slots;
@@ -48,7 +45,6 @@ impl<T> Table<T> {
         at
     }
 
-    /// The value in a slot that is in use.
     #[inline]
     pub fn at(&mut self, at: u32) -> &mut T {
         &mut self.slots[at as usize].as_mut().expect("a slot in use").1
@@ -60,18 +56,15 @@ impl<T> Table<T> {
         (name, value)
     }
 
-    /// Name and value in a slot, if it is in use.
     pub fn slot(&self, at: u32) -> Option<(&Name, &T)> {
         self.slots.get(at as usize)?.as_ref().map(|(name, value)| (name, value))
     }
 
-    /// The value of a name.
     #[cfg(test)]
     pub fn get(&self, name: &[u8]) -> Option<&T> {
         self.slots[self.find(name)? as usize].as_ref().map(|(_, value)| value)
     }
 
-    /// Takes a name out.
     pub fn remove(&mut self, name: &[u8]) -> Option<T> {
         let slots = &self.slots;
         let found = self.index.find_entry(self.hasher.hash_one(name), |at| name_at(slots, *at) == name).ok()?;
@@ -93,12 +86,11 @@ impl<T> Table<T> {
         self.index = index;
     }
 
-    /// Names and values in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = (&Name, &T)> {
         self.slots.iter().flatten().map(|(name, value)| (name, value))
     }
 
-    /// As [`Table::iter`], to change values.
+    /// The same as [`Table::iter`], to change values.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Name, &mut T)> {
         self.slots.iter_mut().flatten().map(|(name, value)| (&*name, value))
     }
@@ -133,7 +125,6 @@ where
 
 /// Something with a name to order by.
 pub trait Named<'a> {
-    /// The name.
     fn name(&self) -> &'a [u8];
 }
 

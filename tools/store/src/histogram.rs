@@ -39,7 +39,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// With those limits.
+    /// A histogram with those limits.
     pub fn new(limits: &'static [(u64, &'static str)]) -> Histogram {
         Histogram { limits, rows: vec![(0, 0); limits.len() + 1] }
     }
@@ -51,7 +51,7 @@ impl Histogram {
         self.rows[at].1 += bytes;
     }
 
-    /// Objects in it.
+    /// Number of objects in it.
     pub fn objects(&self) -> u64 {
         self.rows.iter().map(|row| row.0).sum()
     }
@@ -67,7 +67,7 @@ impl Histogram {
         text
     }
 
-    /// All kinds.
+    /// The counts of all kinds.
     pub fn json(&self) -> Value {
         self.named().map(|(name, (objects, bytes))| json!({"name": name, "objects": objects, "bytes": bytes})).collect()
     }

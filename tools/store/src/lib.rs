@@ -34,10 +34,9 @@ hits are told by the objects' records, of which 10000 are read unless all are as
 const SAMPLE: usize = 10_000;
 /// Objects looked at between two looks at the clock.
 const STEP: usize = 256;
-/// How often the progress bar moves.
+/// Time between two moves of the progress bar.
 const TICK: Duration = Duration::from_millis(200);
 
-/// What was asked for.
 #[derive(Debug, Default, PartialEq)]
 struct Args {
     file: String,

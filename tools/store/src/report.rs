@@ -8,13 +8,13 @@ use serde_json::json;
 
 use crate::histogram::{HITS, Histogram, SIZES, TIMES};
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Debug)]
 pub struct Report {
     shape: Shape,
     now: u32,
     is_verify: bool,
-    /// It is written while it is looked at.
+    /// True if it is written while it is looked at.
     pub is_changing: bool,
     scanned: u64,
     unjudged: u64,
@@ -33,7 +33,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of a store of that shape, in which nothing was looked at.
+    /// A report on a store of that shape, in which nothing was looked at.
     pub fn new(shape: Shape, now: u32, is_verify: bool) -> Report {
         Report {
             shape,
@@ -56,7 +56,6 @@ impl Report {
         }
     }
 
-    /// Adds a segment.
     pub fn segment(&mut self, found: &Found) {
         match found.table {
             Table::Whole => {}
@@ -87,7 +86,7 @@ impl Report {
         }
     }
 
-    /// Whether nothing is wrong with it, as far as was looked.
+    /// True if nothing is wrong with it, as far as was looked.
     pub fn is_whole(&self) -> bool {
         self.damaged + self.unread == 0 && self.shape.unreadable == 0 && (self.unjudged == 0 || self.is_changing)
     }
@@ -99,7 +98,7 @@ impl Report {
         format!("{} objects, {}{wrong}", self.objects, decimal_bytes(self.bytes))
     }
 
-    /// For people.
+    /// The report for people.
     pub fn text(&self, file: &str) -> String {
         let Shape { segment_bytes, segments, used, unreadable } = self.shape;
         let free = segments - used.min(segments) - unreadable;
@@ -130,7 +129,7 @@ impl Report {
         text
     }
 
-    /// For programs.
+    /// The report for programs.
     pub fn json(&self) -> String {
         let Shape { segment_bytes, segments, used, unreadable } = self.shape;
         let value = json!({
@@ -147,7 +146,7 @@ impl Report {
     }
 }
 
-/// What an object takes: a short body is in its record.
+/// Bytes that an object takes: a short body is in its record.
 fn bytes(entry: &Entry) -> u64 {
     entry.record_bytes + if entry.body_bytes > disk::format::CHUNK as u64 { entry.body_bytes } else { 0 }
 }

@@ -27,7 +27,7 @@ pub fn text(report: &Report<'_>, name: &str) -> String {
     text + "}\n"
 }
 
-/// `"192.0.2.1"`, `"192.0.2.0"/24`.
+/// An entry: `"192.0.2.1"`, `"192.0.2.0"/24`.
 fn entry(key: &[u8]) -> Option<String> {
     let key = printable(key);
     match key.rsplit_once('/') {

@@ -92,7 +92,7 @@ fn remark(remarks: &[String]) {
     remarks.iter().for_each(|remark| TOOL.remark(remark));
 }
 
-/// What was counted up to now; the next count begins at nothing.
+/// Takes the counts up to now; the next count begins at nothing.
 fn take_what_there_is(gathered: &Mutex<Gathered<Tally>>) -> Gathered<Tally> {
     std::mem::take(&mut *gathered.lock().unwrap_or_else(PoisonError::into_inner))
 }

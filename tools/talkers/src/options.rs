@@ -56,7 +56,7 @@ Examples:
  lacquer talkers --live -d 1m --acl flood --by network --least 5
 ";
 
-/// How it is shown.
+/// The form in which it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -65,7 +65,7 @@ pub enum Format {
     Acl,
 }
 
-/// What was asked for.
+/// The options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub gathering: Gathering,
@@ -76,9 +76,9 @@ pub struct Options {
     pub databases: Vec<String>,
     pub names: Vec<String>,
     pub measure: Measure,
-    /// 0: all.
+    /// Number of lines; 0: all.
     pub top: usize,
-    /// Of a hundred.
+    /// Least share, of a hundred.
     pub least: f64,
     pub format: Format,
     pub acl: Option<String>,
@@ -89,16 +89,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether a running server is read.
+    /// True if a running server is read.
     pub fn is_live(&self) -> bool {
         self.gathering.sources.live.is_some()
     }
 }
 
-/// The command.
 pub const TOOL: Tool = Tool { name: "lacquer talkers", synopsis: SYNOPSIS, details: DETAILS };
 
-/// The whole help.
 pub fn usage() -> String {
     TOOL.usage()
 }
@@ -149,7 +147,7 @@ pub fn parse(words: &[String]) -> Result<Invocation<Options>, String> {
     Ok(Invocation::Run(options))
 }
 
-/// What follows from several options together.
+/// Sets what follows from several options together.
 fn settle(options: &mut Options) -> Result<(), String> {
     if options.by.is_empty() {
         options.by = if options.acl.is_some() { vec![By::Client] } else { USUAL.to_vec() };

@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::report::{printable, share};
 use crate::tally::Tally;
 
-/// Between two pages.
+/// Time between two pages.
 const DRAW: Duration = Duration::from_secs(1);
 /// A key is waited for that long; meanwhile nothing is held.
 const WAIT: Duration = Duration::from_millis(20);
@@ -26,7 +26,7 @@ pub struct Page {
     ident: String,
     fade: Option<Duration>,
     drawn: Option<Duration>,
-    /// When what is shown last faded.
+    /// The time at which the counts last faded.
     faded: Duration,
     is_redrawn: bool,
 }

@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use crate::options::Options;
 use crate::tally::Tally;
 
-/// One table.
+/// One of the tables.
 pub struct Listing {
     pub by: By,
     pub ranking: Ranking,
-    /// How many different ones there were, and whether that is exact.
+    /// Number of different ones; the second is true if it is exact.
     pub distinct: (f64, bool),
     pub total: Sums,
 }
 
-/// See the module.
+/// The report on a count; see the module.
 pub struct Report<'a> {
     options: &'a Options,
     gathered: &'a Gathered<Tally>,
@@ -43,12 +43,12 @@ impl<'a> Report<'a> {
         self.options.measure
     }
 
-    /// Nothing was counted.
+    /// True if nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.gathered.result.total.requests == 0.0
     }
 
-    /// What there is to know beside the tables.
+    /// Remarks that aren't in the tables.
     pub fn remarks(&self) -> Vec<String> {
         let tally = &self.gathered.result;
         let lacks = [
@@ -130,7 +130,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Of a hundred.
+/// The share of a row, of a hundred.
 pub fn share(row: &Hitter, total: &Sums, measure: Measure) -> f64 {
     let whole = total.of(measure);
     if whole > 0.0 { row.sums.of(measure) * 100.0 / whole } else { 0.0 }

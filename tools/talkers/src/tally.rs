@@ -3,13 +3,13 @@
 
 use accesslog::{By, Entry, Hitters, Keys, Measure, Sums};
 
-/// What there is to count.
+/// The things that are counted.
 pub struct Counting {
     pub keys: Keys,
     pub by: Vec<By>,
-    /// What the report's "most" is by.
+    /// The measure of the report's "most".
     pub measure: Measure,
-    /// What it may be by on a screen; none: there is no screen.
+    /// Measures that it may be by on a screen; none: there is no screen.
     pub shown: &'static [Measure],
     /// Memory for all tables together.
     pub bytes: usize,
@@ -25,7 +25,7 @@ pub struct Table {
     pub shown: Vec<Hitters>,
 }
 
-/// See the module.
+/// The counts of talkers; see the module.
 #[derive(Default)]
 pub struct Tally {
     pub tables: Vec<Table>,
@@ -45,7 +45,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a request.
     pub fn add(&mut self, entry: &Entry<'_>, counting: &Counting) {
         if self.tables.is_empty() {
             self.tables = tables(counting);

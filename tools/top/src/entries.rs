@@ -12,7 +12,7 @@ use tables::tags::TagKind;
 /// Different entries that are kept when they are only counted (-1); more are left out.
 const MAX: usize = 4_000_000;
 
-/// The counts.
+/// The counts of entries.
 #[derive(Debug)]
 pub struct Entries {
     counts: HashMap<(Tag, Vec<u8>), f64>,
@@ -38,7 +38,6 @@ impl Entries {
         Entries { counts: HashMap::new(), first_word, period, samples: 0 }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.counts.len()
     }

@@ -10,11 +10,11 @@ use networks::Database;
 /// Memory for those that are kept.
 const BYTES: usize = 64 << 20;
 
-/// What `--by` may be, in varnishtop's words.
+/// The values of `--by`, in varnishtop's words.
 pub const WORDS: [(&str, By); 5] =
     [("client", By::Client), ("url", By::Path), ("host", By::Host), ("ua", By::UserAgent), ("asn", By::System)];
 
-/// The counts.
+/// The counts of talkers.
 pub struct Talkers {
     by: By,
     keys: Keys,
@@ -23,13 +23,12 @@ pub struct Talkers {
 }
 
 impl Talkers {
-    /// No counts.
+    /// An empty set of counts.
     pub fn new(by: By, networks: Option<Database>) -> Talkers {
         let keys = Keys { networks: networks.map(Arc::new), ..Keys::default() };
         Talkers { by, keys, key: Vec::new(), hitters: Hitters::new(Measure::Requests, BYTES, false) }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.hitters.distinct().0 as usize
     }

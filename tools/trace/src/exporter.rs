@@ -26,7 +26,7 @@ const BATCH: usize = 512;
 const MAX_WAIT: Duration = Duration::from_secs(2);
 /// An export takes no longer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// So often a batch is sent that a collector may take later.
+/// Number of times that a batch is sent that a collector may take later.
 const TRIES: u32 = 3;
 /// Behind the first try; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -35,21 +35,16 @@ const COMPLAINTS: Duration = Duration::from_secs(60);
 const HTTP_PATH: &str = "/v1/traces";
 const GRPC_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-/// How a collector is spoken to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protocol {
-    /// OTLP/HTTP with protobuf.
     Http,
-    /// OTLP/gRPC.
     Grpc,
 }
 
-/// Where spans go, and as whose.
+/// The collector that gets spans, and the name that they are sent under.
 #[derive(Clone, Debug)]
 pub struct Destination {
-    /// The collector.
     pub target: Target,
-    /// How it is spoken to.
     pub protocol: Protocol,
     /// Further fields of each request.
     pub fields: Vec<(String, String)>,
@@ -75,7 +70,6 @@ impl Destination {
     }
 }
 
-/// Takes spans.
 #[derive(Debug)]
 pub struct Exporter {
     queue: Option<SyncSender<Vec<Span>>>,
@@ -134,13 +128,13 @@ fn tls_client(to: &Destination) -> Result<Arc<tls::Client>, String> {
 struct Work {
     to: Destination,
     client: Arc<tls::Client>,
-    /// Of gRPC: the connection that the last call has left open.
+    /// The connection that the last call of gRPC has left open.
     channel: Option<Channel<Link>>,
     complained: Option<Instant>,
     lost: u64,
 }
 
-/// Why an export failed, and whether it may succeed later.
+/// The reason why an export failed; with it, whether it may succeed later.
 struct Failure {
     text: String,
     is_passing: bool,
@@ -220,7 +214,8 @@ impl Work {
         }
     }
 
-    /// By the connection that is there. It may have been closed since: then by a new one. Spans that came twice are the same to a collector.
+    /// Calls over the connection that is there. It may have been closed since: then by a new one. Spans that came twice
+    /// are the same to a collector.
     fn call(&mut self, message: &[u8]) -> Result<Vec<u8>, Failure> {
         let until = Instant::now() + TIMEOUT;
         if let Some(mut channel) = self.channel.take().filter(Channel::is_open) {

@@ -64,7 +64,6 @@ pub fn main(program: &str, args: &[String]) -> i32 {
     program::main(program, args, &cli, config)
 }
 
-/// What `--help` prints.
 pub fn usage() -> String {
     getopt::usage("lacquer trace", OPTIONS, MORE)
 }

@@ -4,15 +4,15 @@
 use prost::{Message, Oneof};
 use transactions::attributes::Value;
 
-/// `ExportTraceServiceRequest`
+/// The message `ExportTraceServiceRequest` of OTLP.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExportRequest {
-    /// One: this server.
+    /// One element: this server.
     #[prost(message, repeated, tag = "1")]
     pub resource_spans: Vec<ResourceSpans>,
 }
 
-/// What a collector answers: what it didn't take.
+/// The collector's answer: the spans that it didn't take.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExportResponse {
     /// Absent when all was taken.
@@ -20,13 +20,12 @@ pub struct ExportResponse {
     pub partial_success: Option<PartialSuccess>,
 }
 
-/// See [`ExportResponse`].
+/// The part of an [`ExportResponse`] that tells of refused spans.
 #[derive(Clone, PartialEq, Message)]
 pub struct PartialSuccess {
-    /// How many.
     #[prost(int64, tag = "1")]
     pub rejected_spans: i64,
-    /// Why.
+    /// The reason for the refusal.
     #[prost(string, tag = "2")]
     pub error_message: String,
 }
@@ -34,15 +33,14 @@ pub struct PartialSuccess {
 /// Spans of one server.
 #[derive(Clone, PartialEq, Message)]
 pub struct ResourceSpans {
-    /// Who it is.
+    /// The server that sends them.
     #[prost(message, optional, tag = "1")]
     pub resource: Option<Resource>,
-    /// Its spans.
     #[prost(message, repeated, tag = "2")]
     pub scope_spans: Vec<ScopeSpans>,
 }
 
-/// Who a server is.
+/// The identity of a server.
 #[derive(Clone, PartialEq, Message)]
 pub struct Resource {
     /// `service.name` and the like.
@@ -53,21 +51,17 @@ pub struct Resource {
 /// Spans of one program.
 #[derive(Clone, PartialEq, Message)]
 pub struct ScopeSpans {
-    /// Which program.
+    /// The program that made the spans.
     #[prost(message, optional, tag = "1")]
     pub scope: Option<Scope>,
-    /// The spans.
     #[prost(message, repeated, tag = "2")]
     pub spans: Vec<Span>,
 }
 
-/// A program.
 #[derive(Clone, PartialEq, Message)]
 pub struct Scope {
-    /// Its name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Its version.
     #[prost(string, tag = "2")]
     pub version: String,
 }
@@ -75,34 +69,31 @@ pub struct Scope {
 /// A step with a beginning and an end.
 #[derive(Clone, PartialEq, Message)]
 pub struct Span {
-    /// 16 bytes.
+    /// The number, 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub trace_id: Vec<u8>,
-    /// 8 bytes.
+    /// The number, 8 bytes.
     #[prost(bytes = "vec", tag = "2")]
     pub span_id: Vec<u8>,
     /// 8 bytes, or none.
     #[prost(bytes = "vec", tag = "4")]
     pub parent_span_id: Vec<u8>,
-    /// What it is.
     #[prost(string, tag = "5")]
     pub name: String,
-    /// See [`SpanKind`].
+    /// The number of a [`SpanKind`].
     #[prost(enumeration = "SpanKind", tag = "6")]
     pub kind: i32,
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since 1 January 1970.
     #[prost(fixed64, tag = "7")]
     pub start_time_unix_nano: u64,
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since 1 January 1970.
     #[prost(fixed64, tag = "8")]
     pub end_time_unix_nano: u64,
-    /// Facts.
     #[prost(message, repeated, tag = "9")]
     pub attributes: Vec<KeyValue>,
-    /// What happened meanwhile.
+    /// Things that happened meanwhile.
     #[prost(message, repeated, tag = "11")]
     pub events: Vec<Event>,
-    /// How it ended.
     #[prost(message, optional, tag = "15")]
     pub status: Option<Status>,
     /// The lowest bits are those of `traceparent`.
@@ -110,11 +101,11 @@ pub struct Span {
     pub flags: u32,
 }
 
-/// Which side of a request a span is.
+/// The side of a request that a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum SpanKind {
-    /// Not said.
+    /// The side isn't told.
     Unspecified = 0,
     /// A step within a server.
     Internal = 1,
@@ -127,24 +118,21 @@ pub enum SpanKind {
 /// Something at one time.
 #[derive(Clone, PartialEq, Message)]
 pub struct Event {
-    /// When.
+    /// Nanoseconds since 1 January 1970.
     #[prost(fixed64, tag = "1")]
     pub time_unix_nano: u64,
-    /// What.
     #[prost(string, tag = "2")]
     pub name: String,
-    /// Facts.
     #[prost(message, repeated, tag = "3")]
     pub attributes: Vec<KeyValue>,
 }
 
-/// How a span ended.
 #[derive(Clone, PartialEq, Message)]
 pub struct Status {
-    /// Why it failed.
+    /// The reason why it failed.
     #[prost(string, tag = "2")]
     pub message: String,
-    /// 2: it failed.
+    /// The value 2: it failed.
     #[prost(int32, tag = "3")]
     pub code: i32,
 }
@@ -152,21 +140,17 @@ pub struct Status {
 /// [`Status::code`] of what failed.
 pub const STATUS_ERROR: i32 = 2;
 
-/// A fact.
 #[derive(Clone, PartialEq, Message)]
 pub struct KeyValue {
-    /// Its name.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// Its value.
     #[prost(message, optional, tag = "2")]
     pub value: Option<AnyValue>,
 }
 
-/// A value.
 #[derive(Clone, PartialEq, Message)]
 pub struct AnyValue {
-    /// Of one of these types.
+    /// A value of one of these types.
     #[prost(oneof = "AnyValueKind", tags = "1, 2, 3")]
     pub value: Option<AnyValueKind>,
 }
@@ -174,13 +158,10 @@ pub struct AnyValue {
 /// The types that are used here.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum AnyValueKind {
-    /// A text.
     #[prost(string, tag = "1")]
     String(String),
-    /// True or false.
     #[prost(bool, tag = "2")]
     Bool(bool),
-    /// A number.
     #[prost(int64, tag = "3")]
     Int(i64),
 }

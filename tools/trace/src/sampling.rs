@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use transactions::{Transaction, ids};
 
-/// What is kept.
+/// The choice of the requests that are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// Of so many in 2^64 traces.
+    /// The share that is kept, of so many in 2^64 traces.
     most: u64,
     /// All that took longer.
     pub slow: Option<Duration>,
-    /// All that failed.
+    /// Keep all that failed.
     pub errors: bool,
     /// All whose caller keeps the trace.
     pub follows_caller: bool,
@@ -30,7 +30,6 @@ impl Sampling {
         self.most = if ratio >= 1.0 { u64::MAX } else { (ratio.max(0.0) * u64::MAX as f64) as u64 };
     }
 
-    /// Whether a request is told of.
     pub fn keeps(&self, request: &Transaction) -> bool {
         let context = ids::of_request(request).own;
         // The lower half: W3C wants it random at least.

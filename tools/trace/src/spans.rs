@@ -10,10 +10,10 @@ use crate::otlp::{Event, STATUS_ERROR, Span, SpanKind, Status, attribute};
 
 /// Nested deeper, fragments hang at the last level.
 const MAX_DEPTH: u32 = 32;
-/// What a span tells of `std.log()`, at the most.
+/// Texts of `std.log()` that a span has at the most.
 const MAX_NOTES: usize = 20;
 
-/// What is waited for: the span's name, and the records Timestamp that it begins and ends with.
+/// The things that are waited for: the span's name, and the records Timestamp that it begins and ends with.
 const WAITS: [(&str, &str, &str); 3] =
     [("connect", "Fetch", "Connected"), ("wait", "Bereq", "Beresp"), ("body", "Beresp", "BerespBody")];
 /// Spans of waits have numbers from there on among those that a span has caused: above those of transactions.
@@ -70,7 +70,8 @@ fn waits(spans: &mut Vec<Span>, t: &Transaction, id: SpanId) {
     }
 }
 
-/// Of a request that waits for its fragments they are a part; a fetch may go on when its client has all.
+/// The end of a transaction. The fragments of a request that waits for them are a part; a fetch may go on when its
+/// client has all.
 fn end_of(t: &Transaction) -> Option<UnixNs> {
     let within = t.children.iter().filter(|child| child.kind == Kind::Request).filter_map(end_of).max();
     t.end().max(within)

@@ -10,27 +10,24 @@ use super::summary::Entry;
 /// A heading and the text up to the next one.
 #[derive(Debug, Default)]
 pub struct Section {
-    /// Its name in links.
+    /// The section's name in links.
     pub anchor: String,
-    /// What it says.
     pub heading: String,
-    /// What follows.
+    /// The text that follows it.
     pub text: String,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub struct Page {
     path: String,
-    /// Its first heading.
+    /// The first heading's text.
     pub title: String,
     /// Links within the book, as they are written.
     pub links: Vec<String>,
     /// Pictures, by their paths within `docs`.
     pub pictures: Vec<String>,
-    /// What can be linked to.
     pub anchors: Vec<String>,
-    /// For the search.
+    /// The sections for the search.
     pub sections: Vec<Section>,
     body: String,
 }
@@ -118,7 +115,7 @@ impl Page {
         }
     }
 
-    /// Where a link leads on the site.
+    /// The place on the site that a link leads to.
     fn link<'e>(&mut self, url: &CowStr<'e>) -> CowStr<'e> {
         if url.contains("://") || url.starts_with("mailto:") {
             return url.clone();
@@ -148,7 +145,7 @@ impl Page {
         Ok(())
     }
 
-    /// Its path on the site.
+    /// The page's path on the site.
     pub fn html_path(&self) -> String {
         format!("{}.html", self.path.strip_suffix(".md").unwrap_or(&self.path))
     }
@@ -230,7 +227,7 @@ pub fn anchor(heading: &str, taken: &[String]) -> String {
     anchor
 }
 
-/// Where the element that begins at `at` ends.
+/// The index at which the element that begins at `at` ends.
 fn closing(events: &[Event<'_>], at: usize) -> usize {
     let mut depth = 0;
     for (i, event) in events.iter().enumerate().skip(at) {

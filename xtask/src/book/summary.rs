@@ -8,17 +8,16 @@ pub enum Entry {
     Part(String),
     /// `- [TITLE](PATH)`, set in by two spaces for each level.
     Page {
-        /// What the list says.
+        /// The title in the list.
         title: String,
-        /// Within `docs`.
+        /// The path within `docs`.
         path: String,
-        /// From 0 on.
+        /// The level, from 0 on.
         level: usize,
     },
 }
 
 impl Entry {
-    /// The path of a page.
     pub fn path(&self) -> Option<&str> {
         match self {
             Entry::Page { path, .. } => Some(path),

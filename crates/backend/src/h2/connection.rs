@@ -18,18 +18,17 @@ use crate::Params;
 use crate::exchange::BodyLen;
 use crate::pool::{PeerLabel, Pool};
 
-/// So much is gathered before it is written; what doesn't go out then waits for the origin to read.
+/// Bytes that are gathered before they are written; the rest waits for the origin to read.
 const GATHERED: usize = 64 * 1024;
 /// A stream's window is opened again once such a part of it is used.
 const WINDOW_PARTS: usize = 4;
-/// What an origin that ends the connection leaves without an answer.
+/// Text for responses that are missing when an origin ends the connection.
 pub(super) const CLOSED: &str = "HTTP/2 connection closed";
 
-/// How far the connection has come to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     No,
-    /// It takes no new streams and ends with the last one.
+    /// The connection takes no new streams and ends with the last one.
     Retired,
     /// No stream is left, and what is queued is the last.
     Last,
@@ -37,23 +36,19 @@ pub(super) enum Ending {
     Over,
 }
 
-/// See the module.
 pub(crate) struct Connection {
     codec: http2::Connection,
     pub(super) net: net::Stream,
     pub(super) label: Arc<PeerLabel>,
-    /// Whose it is; without it it takes no new streams.
     pool: Weak<Pool>,
     clock: Clock,
-    /// By number.
+    /// Streams in the order of their numbers.
     streams: Vec<Stream>,
     pub(super) output: Output,
-    /// Where the next head is decoded into.
     head: Head,
     head_limits: HeadLimits,
     /// A head that was left over.
     spare: Option<Head>,
-    /// Of the connection's task.
     task: Option<Waker>,
     ending: Ending,
     /// The origin has said how many streams it takes; until then it gets one.
@@ -63,9 +58,9 @@ pub(crate) struct Connection {
     /// And these, who have a place already.
     unsettled: Vec<Waker>,
     most_streams: usize,
-    /// Of each stream.
+    /// Window of each stream, in bytes.
     window: usize,
-    /// It was idle, and the system hasn't been asked yet what the origin did meanwhile.
+    /// True if it was idle, and the system hasn't been asked yet what the origin did meanwhile.
     pub(super) is_doubtful: bool,
     /// Counts the frames that came whole: an exchange that fails while not one has finds it as it was. Octets of a frame that trickles don't count:
     /// nothing else can come before its end.
@@ -119,7 +114,7 @@ impl Connection {
         self.clock.mono()
     }
 
-    /// How many requests it takes now.
+    /// Number of requests that it takes now.
     pub(crate) fn slots(&self) -> usize {
         if self.ending != Ending::No {
             return 0;
@@ -140,7 +135,7 @@ impl Connection {
         self.heard
     }
 
-    /// It takes no new requests.
+    /// Has it take no new requests.
     pub(crate) fn retire(&mut self) {
         if self.ending == Ending::No {
             self.ending = Ending::Retired;
@@ -164,7 +159,6 @@ impl Connection {
         self.streams.get_mut(at)
     }
 
-    /// Opens a stream with a request.
     pub(super) fn open(&mut self, bereq: &Head, body: BodyLen) -> Result<u32, OpenError> {
         let ends = matches!(body, BodyLen::None | BodyLen::Known(0));
         let (now, before) = (self.now(), self.codec.output().len());
@@ -187,7 +181,6 @@ impl Connection {
         if self.net.is_sealed() { "https" } else { "http" }
     }
 
-    /// A stream whose head lies in the codec's output from `before` on.
     fn begin(&mut self, mut stream: Stream, before: usize, limits: HeadLimits) {
         stream.acct.bereq_head = (self.codec.output().len() - before) as u64;
         self.is_doubtful |= self.streams.is_empty() && stream.id > 1;
@@ -196,7 +189,6 @@ impl Connection {
         self.wake_task();
     }
 
-    /// Whether the origin takes extended CONNECT, once it has said so.
     pub(super) fn takes_tunnels(&self) -> bool {
         self.codec.takes_connect() && !self.is_over()
     }
@@ -212,7 +204,7 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Nobody has to wait for the origin's first word any more.
+    /// Wakes those who wait for the origin's first frame.
     fn settles(&mut self) {
         self.ticket = None;
         self.unsettled.drain(..).for_each(Waker::wake);
@@ -338,7 +330,7 @@ impl Connection {
         }
     }
 
-    /// What has just been decoded; the next one is decoded into another.
+    /// The head that has just been decoded; the next one is decoded into another.
     fn next_head(&mut self) -> Head {
         let mut next = self.spare.take().unwrap_or_default();
         next.set_limits(self.head_limits);
@@ -483,7 +475,6 @@ impl Connection {
         }
     }
 
-    /// Bytes that it holds.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         let heads = self.head.arena_bytes() + self.spare.as_ref().map_or(0, Head::arena_bytes);
@@ -498,7 +489,7 @@ impl Connection {
     }
 }
 
-/// What an idle connection waits at most, as the parameters are now.
+/// Longest time that an idle connection waits, by the present parameters.
 pub(super) fn idle_limit(params: &Params) -> Duration {
     params.idle_timeout
 }

@@ -17,7 +17,6 @@ use crate::exchange::{
 };
 use crate::pool::PeerLabel;
 
-/// See the module.
 pub(crate) struct Http2 {
     shared: Shared,
     label: Arc<PeerLabel>,
@@ -26,27 +25,24 @@ pub(crate) struct Http2 {
     /// The next head asks for a tunnel.
     asks_tunnel: bool,
     to_head: bool,
-    /// It was told that the response has begun.
+    /// The caller knows that the response has begun.
     has_begun_told: bool,
-    /// The body's last piece.
     piece: Buffer,
     trailers: Option<Box<Head>>,
-    /// What the connection had heard when the request was made.
+    /// The connection's count of frames when the request was made.
     heard: u64,
-    /// Of the response's body; and of all, once the stream is gone.
+    /// Bytes of the response's body; and all counts, once the stream is gone.
     acct: Acct,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No request yet.
+    /// No request was sent yet.
     Idle,
     Open(u32),
-    /// The connection takes no request any more.
     Refused,
 }
 
-/// What a stream that isn't there says.
 const NO_STREAM: End = End::Broken(super::connection::CLOSED);
 
 impl Http2 {
@@ -68,7 +64,6 @@ impl Http2 {
         }
     }
 
-    /// Whose connection it is.
     pub(crate) fn label(&self) -> &Arc<PeerLabel> {
         &self.label
     }
@@ -86,7 +81,6 @@ impl Http2 {
         }
     }
 
-    /// Looks at the stream.
     fn with<T>(&self, gone: T, look: impl FnOnce(&mut Stream) -> T) -> T {
         let mut connection = self.shared.borrow_mut();
         self.id().and_then(|id| connection.stream(id)).map_or(gone, look)
@@ -99,7 +93,7 @@ impl Http2 {
         }
     }
 
-    /// What the origin has said while the request goes out.
+    /// The origin's response while the request goes out.
     fn spoken(&mut self, beresp: &mut Head) -> Option<SendProgress> {
         let is_told = self.has_begun_told;
         let (interim, spoken) = self.with((None, Some(SendProgress::Answered)), |stream| {
@@ -125,7 +119,6 @@ impl Http2 {
         self.shared.borrow_mut().take_back(head);
     }
 
-    /// The last piece is done with.
     fn use_piece(&mut self) {
         let Some(id) = self.id().filter(|_| !self.piece.is_empty()) else { return };
         self.shared.borrow_mut().consumed(id, self.piece.len());

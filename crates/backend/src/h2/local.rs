@@ -20,7 +20,6 @@ thread_local! {
     static HERE: RefCell<HashMap<u64, Local>> = RefCell::default();
 }
 
-/// What a thread has of one pool.
 #[derive(Default)]
 struct Local {
     /// The oldest first: it is filled first, so that the others become idle.
@@ -28,7 +27,6 @@ struct Local {
     opening: Option<Rc<Opening>>,
 }
 
-/// A connection that is being opened.
 #[derive(Debug, Default)]
 pub(crate) struct Opening(RefCell<Progress>);
 
@@ -90,7 +88,6 @@ impl Drop for Ticket {
     }
 }
 
-/// A stream of a connection that there is.
 pub(crate) fn reuse(pool: &Pool) -> Option<Http2> {
     HERE.with(|here| {
         let here = here.borrow();
@@ -106,7 +103,7 @@ pub(crate) fn reuse(pool: &Pool) -> Option<Http2> {
     })
 }
 
-/// Who opens the next connection: the caller, or another who is at it.
+/// The right to open the next connection, or another caller's attempt.
 pub(crate) fn opening(pool: &Pool) -> Result<Ticket, Rc<Opening>> {
     HERE.with(|here| {
         let mut here = here.borrow_mut();
@@ -148,7 +145,6 @@ fn start(net: net::Stream, label: PeerLabel, pool: &Arc<Pool>, env: &Env, params
     shared
 }
 
-/// It is over.
 pub(super) fn remove(shared: &Shared) {
     // With the thread its list goes, too.
     let _ = HERE.try_with(|here| {

@@ -13,7 +13,7 @@ const PIECES: usize = 64;
 
 #[derive(Debug)]
 enum Piece {
-    /// So many bytes of `own`.
+    /// Number of bytes of `own`.
     Own(usize),
     Body(Buf),
 }
@@ -27,7 +27,6 @@ impl Piece {
     }
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     /// Bytes of ours, all pieces' one behind the other, from `own_at` on.
@@ -53,7 +52,6 @@ impl Output {
         self.own.capacity() + self.pieces.capacity() * size_of::<Piece>()
     }
 
-    /// Adds a copy.
     pub fn add(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -66,7 +64,6 @@ impl Output {
         }
     }
 
-    /// Adds a piece as it is.
     pub fn add_body(&mut self, piece: Buf) {
         if !piece.is_empty() {
             self.bytes += piece.len();

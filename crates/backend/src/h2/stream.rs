@@ -10,47 +10,39 @@ use storage::Buf;
 use crate::buffers::Buffer;
 use crate::exchange::{Acct, MAX_INTERIM};
 
-/// How the response ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Not yet.
     Open,
-    /// With its last byte.
     Whole,
-    /// It doesn't: the origin has not looked at the request.
+    /// The origin has not looked at the request.
     Refused,
-    /// It doesn't: why.
     Broken(&'static str),
 }
 
-/// Whether the end of the request's body is told.
 #[derive(Debug)]
 pub(super) enum RequestEnd {
     /// More of it may come.
     Open,
-    /// It is to be told, with the fields behind the body.
+    /// The end is to be sent, with the fields behind the body.
     Due(Option<Box<Head>>),
     Told,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub id: u32,
-    /// Of the task that has the exchange.
     waker: Option<Waker>,
     /// Interim responses that nobody has taken.
     pub interims: VecDeque<Head>,
     interim_count: u32,
     /// The final response's head, until it is taken.
     pub head: Option<Head>,
-    /// Its head has come.
     pub is_answered: bool,
     /// The body's length as the head announces it.
     pub announced: Option<u64>,
-    /// What came of the body and wasn't taken.
+    /// Received bytes of the body that weren't taken.
     pub body: Buffer,
-    /// So much of it was taken since the origin heard of that.
+    /// Bytes taken since the origin heard of that.
     pub used: usize,
     pub trailers: Option<Box<Head>>,
     pub end: End,
@@ -101,7 +93,6 @@ impl Stream {
         self.waker.take().into_iter().for_each(Waker::wake);
     }
 
-    /// A head has come.
     pub fn take_head(&mut self, head: Head, ends: bool, announced: Option<u64>) {
         if matches!(self.end, End::Broken(_)) {
             return;
@@ -121,7 +112,6 @@ impl Stream {
         self.wake();
     }
 
-    /// Some of the body has come.
     pub fn take_data(&mut self, data: &[u8], ends: bool) {
         if !data.is_empty() {
             self.body.provide().extend_from_slice(data);
@@ -144,12 +134,11 @@ impl Stream {
         self.wake();
     }
 
-    /// Whether the origin takes more of the request.
+    /// True if the origin takes more of the request.
     pub fn takes_more(&self) -> bool {
         self.end == End::Open || self.is_tunnel && self.end == End::Whole
     }
 
-    /// Whether the origin has been told all of the request.
     pub fn is_sent(&self) -> bool {
         self.piece.is_none() && matches!(self.request_end, RequestEnd::Told)
     }

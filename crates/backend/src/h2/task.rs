@@ -14,7 +14,6 @@ use super::{Shared, connection};
 use crate::Env;
 use crate::buffers;
 
-/// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
 /// Reads in one go, before the thread's other tasks run.
 const READS: usize = 8;
@@ -36,7 +35,6 @@ impl Drop for Owner {
     }
 }
 
-/// Runs the connection until its end.
 pub(super) fn run(shared: Shared, env: Env) -> impl Future<Output = ()> {
     let owner = Owner(shared);
     let mut idle = None;

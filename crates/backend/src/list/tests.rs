@@ -8,7 +8,7 @@ use crate::{
     Backend, BackendSpec, Backends, DirectorBase, Endpoint, Env, Health, HeapServices, ProbeSpec, ResolveCtx, Summary,
 };
 
-/// As vmod directors' round_robin shows itself.
+/// A director that prints what vmod directors' round_robin does.
 struct RoundRobin(DirectorBase);
 
 impl Director for RoundRobin {

@@ -19,13 +19,12 @@ pub(super) struct Readers {
 
 struct Reader {
     at: usize,
-    /// It won't read the chunks from here on.
+    /// End of the chunks that it will read.
     until: usize,
     waker: Option<Waker>,
 }
 
 impl Readers {
-    /// One more, with its number.
     pub fn add(&mut self, at: usize) -> u64 {
         self.next += 1;
         let reader = Reader { at, until: at + 1, waker: None };
@@ -33,17 +32,17 @@ impl Readers {
         self.next
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.readers.is_empty()
     }
 
-    /// One less. What it wanted.
+    /// Removes a reader; returns the chunks that it wanted.
     pub fn remove(&mut self, id: u64) -> Range<usize> {
         self.readers.remove(&id).map_or(0..0, |reader| reader.wanted())
     }
 
-    /// A reader wants the first of these chunks now, and the others later. What it doesn't want any more.
+    /// Moves a reader, who wants the first of these chunks now and the others later. Returns chunks that it doesn't
+    /// want any more.
     pub fn go_to(&mut self, id: u64, chunks: Range<usize>) -> Range<usize> {
         let reader = self.readers.get_mut(&id).expect("a reader keeps its number");
         let before = reader.wanted();
@@ -51,13 +50,13 @@ impl Readers {
         if reader.wanted().contains(&before.start) { before.start..before.start } else { before }
     }
 
-    /// What a reader wants; just the chunk where it is unless there `has_memory` for more.
+    /// Chunks that a reader wants; only the one it is at unless there `has_memory` for more.
     pub fn wanted(&self, id: u64, has_memory: bool) -> Range<usize> {
         let wanted = self.readers[&id].wanted();
         if has_memory { wanted } else { wanted.start..wanted.start + 1 }
     }
 
-    /// Whether any reader wants any of these chunks.
+    /// True if any reader wants any of these chunks.
     pub fn want_any(&self, chunks: &Range<usize>) -> bool {
         self.readers.values().any(|reader| {
             let wanted = reader.wanted();

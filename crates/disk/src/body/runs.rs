@@ -33,17 +33,16 @@ struct Run {
     checked: u32,
 }
 
-/// Where a run is.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     id: u64,
     pub chunks: Range<usize>,
-    /// Of the device.
+    /// Units on the device.
     pub units: Range<u64>,
 }
 
 impl Runs {
-    /// Whether a chunk is in a run.
+    /// True if a chunk is in a run.
     pub fn has(&self, number: usize) -> bool {
         self.run(number).is_some()
     }
@@ -58,7 +57,7 @@ impl Runs {
         Some((entry, (!is_checked).then_some(run.id)))
     }
 
-    /// A chunk's entry in that run is right.
+    /// Notes that a chunk's entry in that run is right.
     pub fn note_checked(&mut self, number: usize, id: u64) {
         if let Some((&first, run)) = self.runs.range_mut(..=number).next_back()
             && run.id == id
@@ -93,7 +92,7 @@ impl Runs {
         Place { id, chunks: first..end, units: at..after(&table[end - 1]) }
     }
 
-    /// What a run has brought; nothing: it is forgotten.
+    /// Ends a run with the entries that were read; without any it is forgotten.
     pub fn end(&mut self, place: &Place, entries: Option<Buf>) {
         let Some(run) = self.runs.get_mut(&place.chunks.start).filter(|run| run.id == place.id) else { return };
         match entries {
@@ -122,7 +121,7 @@ impl Runs {
     }
 }
 
-/// Whether a chunk lies right behind another.
+/// True if a chunk lies right behind another.
 fn follows(one: &Chunk, next: &Chunk) -> bool {
     next.generation == one.generation && next.at == after(one)
 }

@@ -8,7 +8,7 @@ use sys::pages::{BLOCK, Pages};
 
 use super::{Device, DeviceError, Done, Op};
 
-/// What goes wrong, with the next so many operations of a kind.
+/// A fault for the next operations of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) on: On,
@@ -27,15 +27,14 @@ pub(crate) enum On {
 pub(crate) enum What {
     /// The system's number; nothing is done.
     Error(i32),
-    /// It doesn't begin before [`Faulty::release`].
+    /// The operation doesn't begin before [`Faulty::release`].
     Hold,
-    /// Of a write so many blocks are written, and all is said to be well.
+    /// A write of so many blocks only, which is reported as a success.
     Torn(usize),
-    /// This bit of the bytes read, or of those written, is the other.
+    /// A flipped bit in the bytes read or written.
     Flip(usize),
 }
 
-/// A device with faults to come.
 #[derive(Debug)]
 pub(crate) struct Faulty<D> {
     device: D,
@@ -58,7 +57,7 @@ impl<D: Device> Faulty<D> {
         self.lock().faults.push_back(fault);
     }
 
-    /// What was held begins now.
+    /// Begins operations that were held.
     pub(crate) fn release(&self) {
         let held = std::mem::take(&mut self.lock().held);
         held.into_iter().for_each(|(op, done)| self.device.start(op, done));

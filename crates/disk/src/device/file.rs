@@ -14,7 +14,6 @@ use super::threads::Threads;
 use super::watched::{DeviceCounts, Patience, Watched};
 use super::{Device, Done, Op};
 
-/// Who reads and writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Engine {
     /// A ring, or threads where rings are forbidden.
@@ -24,28 +23,25 @@ pub enum Engine {
     Threads,
 }
 
-/// How a device is opened.
 #[derive(Clone, Debug)]
 pub struct DeviceOptions {
-    /// Its bytes; see [`BlockOptions::bytes`].
     pub bytes: Option<u64>,
-    /// Whether the page cache is passed by.
+    /// Pass by the page cache.
     pub direct: Direct,
-    /// Who may have it open at the same time.
     pub access: Access,
-    /// Who reads and writes.
     pub engine: Engine,
-    /// At most so many operations at a time; what is begun beyond that is refused.
+    /// Most operations at a time; further ones are refused.
     pub most: u32,
-    /// How long they may take.
+    /// Longest time of operations.
     pub patience: Patience,
-    /// What most pages are taken from: the kernel learns it once where it can. It holds this memory then, all of it.
+    /// Pool that most pages are taken from: the kernel learns it once where it can. It holds this memory then, all of
+    /// it.
     pub pool: Option<Arc<Pool>>,
     /// Kept open as long as anything that was begun may still be in progress, also when this process is gone.
     pub held: Option<Arc<File>>,
 }
 
-/// As many threads as keep a fast disk busy.
+/// Number of threads that keep a fast disk busy.
 const THREADS: usize = 16;
 
 impl Default for DeviceOptions {
@@ -63,7 +59,6 @@ impl Default for DeviceOptions {
     }
 }
 
-/// A file or a block device.
 #[derive(Debug)]
 pub struct FileDevice {
     watched: Watched<Either>,
@@ -115,17 +110,15 @@ impl FileDevice {
         Ok(FileDevice { watched, notes, is_direct, locked_bytes })
     }
 
-    /// What an operator should know of how it was opened, a line each.
+    /// Notes for the operator about how it was opened, a line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Whether the page cache is passed by.
     pub fn is_direct(&self) -> bool {
         self.is_direct
     }
 
-    /// Who reads and writes: a word for messages.
     pub fn engine(&self) -> &'static str {
         match self.watched.device() {
             Either::Ring(_) => "io_uring",
@@ -138,7 +131,6 @@ impl FileDevice {
         self.locked_bytes
     }
 
-    /// What became of the operations so far.
     pub fn counts(&self) -> DeviceCounts {
         self.watched.counts()
     }

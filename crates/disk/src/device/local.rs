@@ -30,13 +30,11 @@ pub fn passed_by(begin: impl FnOnce()) {
 }
 
 struct Own {
-    /// Says which device.
     device: std::sync::Weak<Shared>,
     /// Dangling: there is none for this thread.
     local: Weak<Local>,
 }
 
-/// A thread's ring for one device.
 struct Local {
     device: Arc<Shared>,
     work: RefCell<Work>,
@@ -47,14 +45,13 @@ struct Local {
 
 /// The ring, and who waits for what is in it.
 struct Work {
-    /// Until the end.
+    /// The ring, until the end.
     ring: Option<Ring>,
-    /// By tag.
+    /// Waiting callbacks by tag.
     waiting: Vec<Option<Done>>,
     vacant: Vec<usize>,
 }
 
-/// How many rings this thread has.
 #[cfg(test)]
 pub fn rings() -> usize {
     OWN.with_borrow(|own| own.iter().filter(|own| own.local.strong_count() > 0).count())
@@ -146,7 +143,7 @@ impl Local {
         }
     }
 
-    /// Begins what waits and tells what has ended. Whether all has begun; `None`: the ring goes on no more.
+    /// Begins waiting operations and reports ended ones. True if all has begun; `None`: the ring goes on no more.
     fn turn(&self) -> Option<bool> {
         let mut ended: Vec<Ended> = Vec::new();
         let result = self.work.borrow_mut().turn(&mut ended);
@@ -188,7 +185,7 @@ impl Work {
         self.waiting[tag].take()
     }
 
-    /// Nobody waits in vain: the ring runs no more.
+    /// Takes all waiting callbacks, as the ring runs no more.
     fn take_waiting(&mut self) -> Vec<Done> {
         self.vacant.clear();
         self.waiting.iter_mut().filter_map(Option::take).collect()

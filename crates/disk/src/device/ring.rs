@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub file: Arc<BlockFile>,
     pub pool: Option<Arc<Pool>>,
     is_closed: AtomicBool,
-    /// Those that run rings of their threads: they are to hear of the end.
+    /// Threads that run rings of their own: they are to hear of the end.
     locals: Mutex<Vec<Waker>>,
     queue: Mutex<Queue>,
     /// The thread waits for the kernel, or is about to: who adds to the queue rings the bell.
@@ -44,17 +44,17 @@ struct Queue {
     is_closing: bool,
 }
 
-/// What the thread has: the ring, and who waits for what is in it.
+/// State of the thread: the ring, and the callbacks for what is in it.
 struct Work {
     ring: Ring,
     shared: Arc<Shared>,
-    /// By tag.
+    /// Waiting callbacks by tag.
     waiting: Vec<Option<Done>>,
     vacant: Vec<usize>,
 }
 
 impl RingDevice {
-    /// At most `most` operations in the kernel at a time; the others wait here.
+    /// A device with at most `most` operations in the kernel at a time; the others wait here.
     ///
     /// # Errors
     /// The system's: it has no rings for us, or no thread.
@@ -95,7 +95,7 @@ impl RingDevice {
         Ok(RingDevice { len, is_registered, shared, bell, ends })
     }
 
-    /// Whether the kernel knows the pool's memory.
+    /// True if the kernel knows the pool's memory.
     pub fn is_registered(&self) -> bool {
         self.is_registered
     }
@@ -147,7 +147,7 @@ impl Shared {
         self.is_closed.load(SeqCst)
     }
 
-    /// Who runs a ring of its thread hears of the end, and gives it up then.
+    /// Notes a thread with a ring of its own, which gives it up when it hears of the end.
     pub fn note_local(&self, waker: &Waker) {
         self.locals.lock().unwrap_or_else(PoisonError::into_inner).push(waker.clone());
         // It may have closed before.
@@ -156,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// What hasn't begun doesn't.
+    /// Drops operations that haven't begun.
     fn close(&self) {
         self.is_closed.store(true, SeqCst);
         let locals = std::mem::take(&mut *self.locals.lock().unwrap_or_else(PoisonError::into_inner));

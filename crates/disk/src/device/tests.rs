@@ -10,7 +10,6 @@ use super::*;
 use sys::blockfile::{BlockFile, BlockOptions};
 use sys::pages::{BLOCK, Pool};
 
-/// A path for a file on a disk, which is nobody else's.
 pub(crate) fn path() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);

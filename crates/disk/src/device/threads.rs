@@ -35,7 +35,7 @@ struct Queue {
 }
 
 impl Threads {
-    /// So many threads, or as many of them as the system grants.
+    /// Starts `threads` threads, or as many of them as the system grants.
     ///
     /// # Errors
     /// The system's: not one.

@@ -13,7 +13,6 @@ use sys::pages::{BLOCK, Pages};
 
 use super::{Device, DeviceError, Done, Op};
 
-/// How long an operation may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patience {
     /// A read: somebody waits for it, who could have asked the origin.
@@ -28,20 +27,16 @@ impl Default for Patience {
     }
 }
 
-/// What became of the operations so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceCounts {
     /// Reads, writes and syncs that ended well.
     pub reads: u64,
-    /// See `reads`.
     pub writes: u64,
-    /// See `reads`.
     pub syncs: u64,
     /// Bytes of those reads.
     pub read_bytes: u64,
     /// Bytes of those writes.
     pub written_bytes: u64,
-    /// Operations that ended with an error of the device's.
     pub errors: u64,
     /// Operations that took longer than they may.
     pub stalls: u64,
@@ -53,7 +48,6 @@ pub struct DeviceCounts {
     pub writes_in_progress: u64,
 }
 
-/// A device whose operations are bounded in number and time.
 #[derive(Debug)]
 pub struct Watched<D> {
     device: D,
@@ -61,7 +55,6 @@ pub struct Watched<D> {
     watcher: Option<JoinHandle<()>>,
 }
 
-/// The operations in progress.
 struct Book {
     places: Mutex<Places>,
     patience: Patience,
@@ -95,7 +88,7 @@ enum Place {
         done: Done,
         until: Instant,
     },
-    /// Its starter has been answered; the device hasn't ended it.
+    /// The caller has been answered; the device hasn't ended the operation.
     Stalled,
 }
 
@@ -107,14 +100,14 @@ enum Kind {
 }
 
 impl Kind {
-    /// Whether it may change what is on the device, as long as it hasn't ended.
+    /// True if the operation may change the device's content as long as it hasn't ended.
     fn is_change(self) -> bool {
         !matches!(self, Kind::Read)
     }
 }
 
 impl<D: Device> Watched<D> {
-    /// At most `most` operations at a time.
+    /// Bounds a device to `most` operations at a time.
     pub fn new(device: D, most: usize, patience: Patience) -> Watched<D> {
         let places =
             Places { all: (0..most).map(|_| Place::Vacant).collect(), vacant: (0..most as u32).rev().collect() };
@@ -134,7 +127,6 @@ impl<D: Device> Watched<D> {
         Watched { device, book, watcher: watcher.ok() }
     }
 
-    /// What became of the operations so far.
     pub fn counts(&self) -> DeviceCounts {
         let tally = &self.book.tally;
         DeviceCounts {
@@ -151,7 +143,6 @@ impl<D: Device> Watched<D> {
         }
     }
 
-    /// What is watched.
     pub fn device(&self) -> &D {
         &self.device
     }
@@ -287,7 +278,7 @@ impl Places {
         Ok(place)
     }
 
-    /// Who waits for the operation, if anybody still does.
+    /// Removes an operation; returns its callback, if anybody still waits.
     fn leave(&mut self, place: u32) -> Option<Done> {
         let left = std::mem::replace(&mut self.all[place as usize], Place::Vacant);
         self.vacant.push(place);

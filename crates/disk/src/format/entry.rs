@@ -7,24 +7,18 @@ use super::{UNIT, checksum};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"LQEN");
 
-/// Bytes of an entry's head.
 pub const HEAD: usize = UNIT as usize;
 
-/// What an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// An object's record.
     Object,
     /// A chunk of the body of an object whose record follows later.
     Part,
-    /// Removals.
     Removals,
 }
 
-/// The head of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryHead {
-    /// What it is.
     pub kind: Kind,
     /// The generation of the segment it was written for.
     pub generation: u64,
@@ -32,12 +26,11 @@ pub struct EntryHead {
     pub at: u64,
     /// Bytes of the entry, this head included.
     pub len: u32,
-    /// Of an object, its digest; of a part, whose digest and which chunk; of removals, a checksum.
+    /// For an object, its digest; for a part, digest and number of the chunk; for removals, a checksum.
     pub own: [u8; 32],
 }
 
 impl EntryHead {
-    /// The head's bytes.
     pub fn encode(&self, store_id: u64) -> [u8; HEAD] {
         let mut out = Vec::with_capacity(HEAD);
         out.put_u32(MAGIC);
@@ -77,7 +70,6 @@ impl EntryHead {
         (is_here && sum == checksum(store_id, &unit)).then_some(head)
     }
 
-    /// Units that the entry takes.
     pub fn units(&self) -> u64 {
         u64::from(self.len).div_ceil(UNIT)
     }

@@ -13,7 +13,7 @@ pub use sys::pages::BLOCK;
 
 /// Version of everything here; a store of another one isn't opened.
 pub const VERSION: u32 = 1;
-/// What addresses count in, in bytes; entries begin at a multiple of it.
+/// Unit of addresses, in bytes; entries begin at a multiple of it.
 pub const UNIT: u64 = 64;
 /// Bytes of a body that one checksum covers.
 pub const CHUNK: usize = 64 << 10;

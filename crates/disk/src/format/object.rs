@@ -16,26 +16,22 @@ pub const MOST_TEXT: usize = 4 << 20;
 /// The longest entry that a record makes, so that no damaged or hostile one makes anybody read more.
 pub const MOST_ENTRY: u64 = 8 << 20;
 
-/// What a record says of its object beside its texts. Times are seconds since 1970.
+/// Fixed fields of a record. Times are seconds since 1970.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Fields {
     /// The hash of the request.
     pub digest: [u8; 32],
-    /// The transaction that fetched it.
     pub xid: u64,
     /// The number of the newest invalidation that it has been judged by, or that was known when its fetch began.
     pub ban_seq: u64,
-    /// When its lives began.
+    /// Start of its lifetime.
     pub t_origin: f64,
-    /// How long it is fresh, from then on.
+    /// TTL in seconds from then on.
     pub ttl: f64,
-    /// How much longer it may be served.
     pub grace: f64,
-    /// How much longer it may be revalidated.
     pub keep: f64,
-    /// The cache's own.
+    /// Flags that only the cache reads.
     pub flags: u32,
-    /// How often it was served.
     pub hits: u32,
     /// Generation and unit of the record that this is a copy of, which is no more; zeros: it is the first.
     pub copy_of: (u64, u64),
@@ -49,18 +45,15 @@ impl Fields {
     }
 }
 
-/// The texts of an object.
+/// Head, vary spec and values, attributes and tags.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Texts<'a> {
-    /// Its head.
     pub head: &'a [u8],
     /// The names of the fields that it varies by.
     pub spec: &'a [u8],
     /// The values that these had.
     pub values: &'a [u8],
-    /// Auxiliary attributes.
     pub aux: &'a [u8],
-    /// Its keys.
     pub tags: &'a [u8],
 }
 
@@ -75,29 +68,24 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Where a chunk of a body is.
+/// Place of a chunk of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunk {
     /// The generation of its segment.
     pub generation: u64,
     /// The unit of its entry; 0: it follows the table.
     pub at: u64,
-    /// Its bytes, [`CHUNK`] in all but the last.
+    /// Length in bytes: [`CHUNK`] in all but the last.
     pub len: u32,
-    /// Their checksum.
     pub sum: u32,
 }
 
 /// A record as it was read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Record<'a> {
-    /// What it says of its object.
     pub fields: Fields,
-    /// The texts.
     pub texts: Texts<'a>,
-    /// The body's chunks.
     pub chunks: Vec<Chunk>,
-    /// Bytes of the body.
     pub body_len: u64,
     /// The body, when it follows. Not yet checked.
     pub inline: &'a [u8],

@@ -5,30 +5,25 @@
 use super::Key;
 use super::words::{PutWords, Words};
 
-/// Bytes of one.
 pub const BYTES: usize = 32;
 
-/// What is no more.
+/// Objects that are removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Removal {
     /// All objects of this key that know no invalidation of the number `before` or a later one.
     Key {
-        /// Whose.
         key: Key,
         /// The number of the invalidation.
         before: u64,
     },
-    /// One record.
     Record {
         /// The generation of its segment.
         generation: u64,
-        /// Its unit.
         at: u64,
     },
 }
 
 impl Removal {
-    /// Appends it.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Removal::Key { key, before } => {
@@ -58,7 +53,6 @@ impl Removal {
     }
 }
 
-/// So many, one after the other.
 pub fn decode_all(bytes: &[u8]) -> Option<Vec<Removal>> {
     let pieces = bytes.chunks_exact(BYTES);
     if !pieces.remainder().is_empty() {

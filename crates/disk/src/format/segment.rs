@@ -38,9 +38,8 @@ pub fn encode_head(store_id: u64, index: u32, generation: u64) -> Vec<u8> {
 /// A line of the table: what the index wants of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// Whose it is.
     pub key: Key,
-    /// As in the record.
+    /// The record's `ban_seq`.
     pub ban_seq: u64,
     /// The unit of its entry, counted from the segment's first.
     pub offset: u32,
@@ -71,17 +70,13 @@ impl Line {
 /// The last block, and the last but one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Trailer {
-    /// Of the segment.
     pub generation: u64,
-    /// Where its entries end, in bytes from its start.
+    /// End of its entries, in bytes from its start.
     pub end: u32,
-    /// Lines of the table.
     pub lines: u32,
-    /// Their checksum.
     pub lines_sum: u32,
-    /// How many removals there are, twice.
+    /// Number of removals in each of the two copies.
     pub removals: u32,
-    /// Their checksum.
     pub removals_sum: u32,
     /// The least `ban_seq` of the table.
     pub least_ban_seq: u64,
@@ -89,19 +84,17 @@ pub struct Trailer {
     pub previous: u64,
 }
 
-/// Where the parts of a footer are, in bytes from its first.
+/// Offsets of a footer's parts, in bytes from its first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parts {
     /// The two copies of the removals.
     pub removals: [u64; 2],
-    /// The trailers.
     pub trailers: [u64; 2],
-    /// All of it.
     pub len: u64,
 }
 
 impl Parts {
-    /// Of a footer of so many lines and removals.
+    /// The offsets in a footer of so many lines and removals.
     pub fn of(lines: usize, removals: usize) -> Parts {
         let (lines, copy) = (whole_blocks(lines * LINE), whole_blocks(removals * removal::BYTES));
         let trailers = lines + 2 * copy;
@@ -148,7 +141,6 @@ impl Trailer {
         out
     }
 
-    /// Where the parts of its footer are.
     pub fn parts(&self) -> Parts {
         Parts::of(self.lines as usize, self.removals as usize)
     }

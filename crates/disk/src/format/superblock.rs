@@ -14,31 +14,27 @@ pub const LEAST_SEGMENT: u64 = 16 * BLOCK as u64;
 /// The longest: offsets within a segment are 32 bits.
 pub const LONGEST_SEGMENT: u64 = 1 << 30;
 
-/// How the device is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Superblock {
     /// Drawn when the store was made.
     pub store_id: u64,
     /// Bytes of a segment, whole blocks.
     pub segment_bytes: u64,
-    /// How many there are.
     pub segments: u32,
     /// The number of the journal that says what of it was invalidated; 0: none does.
     pub journal: u64,
 }
 
-/// What a block is that should be a superblock.
+/// Content of a block that should be a superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// Just that.
+    /// A superblock of this version.
     Ours(Superblock),
     /// One of a version that this program doesn't know.
     OtherVersion(u32),
     /// One whose checksum is wrong.
     Damaged,
-    /// Nothing but zeros.
     Blank,
-    /// Something else.
     Foreign,
 }
 
@@ -55,12 +51,11 @@ impl Superblock {
         FIRST_SEGMENT + self.segment_bytes * u64::from(self.segments)
     }
 
-    /// Whether a device of `len` bytes has room for all segments, and for no further one.
+    /// True if a device of `len` bytes has room for all segments, and for no further one.
     pub fn fits(&self, len: u64) -> bool {
         (self.end()..self.end() + self.segment_bytes).contains(&len)
     }
 
-    /// The first byte of a segment.
     pub fn segment_start(&self, index: u32) -> u64 {
         FIRST_SEGMENT + self.segment_bytes * u64::from(index)
     }
@@ -71,7 +66,6 @@ impl Superblock {
         u32::try_from(index).ok().filter(|&index| index < self.segments)
     }
 
-    /// The block.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.put_u32(VERSION);
@@ -86,7 +80,7 @@ impl Superblock {
         out
     }
 
-    /// What a block holds.
+    /// Decodes a block.
     pub fn decode(block: &[u8]) -> Found {
         if block.iter().all(|&byte| byte == 0) {
             return Found::Blank;

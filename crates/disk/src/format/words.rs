@@ -6,29 +6,24 @@
 pub struct Words<'a>(pub &'a [u8]);
 
 impl<'a> Words<'a> {
-    /// The next `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(taken)
     }
 
-    /// The next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.bytes(N)?.try_into().ok()
     }
 
-    /// The next byte.
     pub fn u8(&mut self) -> Option<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    /// The next 4 bytes.
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// The next 8 bytes.
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
@@ -39,15 +34,10 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Appends words.
 pub trait PutWords {
-    /// One byte.
     fn put_u8(&mut self, word: u8);
-    /// 4 bytes.
     fn put_u32(&mut self, word: u32);
-    /// 8 bytes.
     fn put_u64(&mut self, word: u64);
-    /// 8 bytes.
     fn put_f64(&mut self, word: f64);
 }
 

@@ -5,20 +5,20 @@
 
 use sys::words::Words;
 
-/// What the index knows of a record.
+/// The index's entry for a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot {
-    /// Its unit, 40 bits, never 0.
+    /// Unit of the record, 40 bits, never 0.
     pub at: u64,
     /// Blocks that it touches, 255 for more.
     pub blocks: u8,
     /// The second from which on nobody wants it.
     pub expiry: u32,
-    /// How often it was used since it was written, as far as [`MOST_USE`].
+    /// Number of uses since it was written, at most [`MOST_USE`].
     pub used: u8,
 }
 
-/// What a slot counts up to.
+/// Limit of [`Slot::used`].
 pub(crate) const MOST_USE: u8 = 3;
 
 const AT_BITS: u32 = 40;
@@ -53,7 +53,6 @@ fn slot_of(packed: Packed) -> Slot {
     Slot { at: packed[1] & ((1 << AT_BITS) - 1), blocks: rest as u8, expiry: packed[0] as u32, used: (rest >> 8) as u8 }
 }
 
-/// Slots of some keys.
 #[derive(Default, Debug)]
 pub(crate) struct Shard {
     words: Words,
@@ -63,17 +62,16 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// What has that tag.
+    /// Slots with that tag.
     pub fn of_tag(&self, tag: u32) -> impl Iterator<Item = Slot> {
         self.run(tag).filter(move |&&packed| tag_of(packed) == tag).map(|&packed| slot_of(packed))
     }
 
-    /// Whether it must grow before one more goes in: it is 85 % full, or something stands at its very end.
+    /// True if it must grow before one more goes in: it is 85 % full, or something stands at its very end.
     pub fn is_crowded(&self) -> bool {
         (self.len + 1) * 20 > self.places * 17 || self.slots().last().is_none_or(|&last| !is_gap(last))
     }
 
-    /// Bytes that it takes.
     pub fn bytes(&self) -> u64 {
         size_of_val(&*self.words) as u64
     }

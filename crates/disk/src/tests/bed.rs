@@ -23,14 +23,14 @@ use crate::tests::simulated::Simulated;
 pub const NOW: u32 = 1_000_000;
 pub const SEGMENT: u64 = 192 << 10;
 
-/// What the model knows of a version of an object.
+/// The model's knowledge of a version of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
-    /// It may be found.
+    /// The version may be found.
     Live,
-    /// It was removed by its name: it isn't found in this life of the process.
+    /// Removed by its name: it isn't found in this life of the process.
     Removed,
-    /// And never again.
+    /// The version is removed for good.
     Dead,
 }
 
@@ -40,18 +40,15 @@ pub struct Version {
     pub life: Life,
 }
 
-/// Store, device, model.
 pub struct Bed {
     pub dice: Dice,
     pub device: Arc<Simulated>,
     pub disk: Disk,
     pub driver: Option<Driver>,
-    /// Versions by object.
     pub model: BTreeMap<u8, Vec<Version>>,
     pub seq: u64,
     /// Invalidations that were acknowledged, as far as the store still needs them.
     pub journal: Vec<(u8, u64)>,
-    /// Objects that were served.
     pub served: u64,
     /// The image comes from a hostile hand: what is in an object isn't looked at.
     pub is_hostile: bool,
@@ -134,7 +131,7 @@ impl Bed {
         self.forget_removed();
     }
 
-    /// What was removed in a process that is gone may come back, if it wasn't for good.
+    /// Forgets removals of a process that is gone: the objects may come back, if they weren't removed for good.
     fn forget_removed(&mut self) {
         let removed = self.model.values_mut().flatten().filter(|version| version.life == Life::Removed);
         removed.for_each(|version| version.life = Life::Live);

@@ -54,7 +54,7 @@ impl Reader {
         polled
     }
 
-    /// Whether it got on.
+    /// True if the reader got on.
     fn step(&mut self, body: &DiskBody) -> bool {
         self.at < LEN && self.poll(&mut Context::from_waker(Waker::noop()), body).is_ready()
     }

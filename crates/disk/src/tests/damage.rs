@@ -12,7 +12,7 @@ use crate::format::segment::{Line, Trailer, encode_footer};
 use crate::format::superblock::{Found, Superblock};
 use crate::format::{BLOCK, FIRST_SEGMENT, UNIT, key_of};
 
-/// As many seeds as the environment wants in `DISK_SEEDS`, or so many.
+/// Number of seeds: `DISK_SEEDS`, or `usual`.
 fn seeds(usual: u64) -> u64 {
     std::env::var("DISK_SEEDS").map_or(usual, |text| text.parse().expect("a number"))
 }

@@ -60,7 +60,7 @@ fn outlive_death(bed: &mut Bed) {
     }
 }
 
-/// What was removed before a sync that has succeeded never comes back.
+/// Objects that were removed before a sync that has succeeded never come back.
 fn settle_removed(bed: &mut Bed) {
     let removed = bed.model.values_mut().flatten().filter(|version| version.life == Life::Removed);
     removed.for_each(|version| version.life = Life::Dead);

@@ -12,7 +12,6 @@ use sys::pages::{BLOCK, Pages};
 use crate::device::{Device, DeviceError, Done, Op};
 use crate::dice::Dice;
 
-/// What an operation is, for faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Read,
@@ -20,16 +19,15 @@ pub enum Kind {
     Sync,
 }
 
-/// What goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It fails, and has done nothing.
+    /// The operation fails, and has done nothing.
     Error(DeviceError),
-    /// It fails, and has done half of it.
+    /// The operation fails, and has done half of it.
     Half(DeviceError),
-    /// It seems to be done and has one bit wrong.
+    /// The operation seems to be done and has one bit wrong.
     Flip,
-    /// It doesn't end.
+    /// The operation doesn't end.
     Hang,
 }
 
@@ -40,13 +38,13 @@ pub struct Simulated {
 
 #[derive(Default)]
 struct State {
-    /// What is on stable storage.
+    /// Content on stable storage.
     stable: Vec<u8>,
-    /// What isn't yet: by block, the versions with the time of their writing.
+    /// Blocks not yet on stable storage: the versions with the time of their writing.
     unsynced: BTreeMap<u64, Vec<(u64, Vec<u8>)>>,
     time: u64,
     queue: Vec<Queued>,
-    /// How many of them are a process's that is gone.
+    /// Number of operations whose process is gone.
     orphans: usize,
     fault: Option<(Kind, Fault)>,
     /// Bytes of the medium that can't be written.
@@ -72,17 +70,16 @@ impl Simulated {
         Arc::new(Simulated { state: Mutex::new(State { stable: image, ..State::default() }) })
     }
 
-    /// From now on all operations of a kind go wrong.
+    /// Makes all operations of a kind go wrong from now on.
     pub fn set_fault(&self, fault: Option<(Kind, Fault)>) {
         self.state.lock().fault = fault;
     }
 
-    /// From now on no write there succeeds.
+    /// Makes all writes to these bytes fail from now on.
     pub fn spoil(&self, bytes: Range<u64>) {
         self.state.lock().spoilt = bytes;
     }
 
-    /// How many reads were begun.
     pub fn reads(&self) -> u64 {
         self.state.lock().reads
     }
@@ -112,7 +109,7 @@ impl Simulated {
         state.orphans = state.queue.len();
     }
 
-    /// Whether some of that is still to come.
+    /// True if some of that is still to come.
     pub fn has_orphans(&self) -> bool {
         self.state.lock().orphans > 0
     }
@@ -123,7 +120,7 @@ impl Simulated {
         queue.into_iter().for_each(|queued| (queued.done)(Err(DeviceError::Stalled)));
     }
 
-    /// What is there after the power has gone now.
+    /// The content after the power has gone now.
     pub fn cut_power(&self, dice: &mut Dice) -> Vec<u8> {
         let mut state = self.state.lock();
         let queue = std::mem::take(&mut state.queue);
@@ -152,7 +149,7 @@ impl Simulated {
         self.state.lock().stable = image;
     }
 
-    /// What is there after everything has ended.
+    /// The content after everything has ended.
     pub fn image(&self) -> Vec<u8> {
         let mut state = self.state.lock();
         let end = state.time;
@@ -226,7 +223,7 @@ impl State {
         }
     }
 
-    /// What was written up to that time is on stable storage.
+    /// Moves to stable storage what was written up to that time.
     fn settle(&mut self, time: u64) {
         let stable = &mut self.stable;
         self.unsynced.retain(|block, versions| {

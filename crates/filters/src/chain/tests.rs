@@ -43,7 +43,7 @@ fn gzipped(body: &[u8]) -> Vec<u8> {
     run(&mut one(Gzip::new(GzipParams::default())), body, 777, 999).unwrap()
 }
 
-/// As an origin packs: zlib's own framing, no boundary before the end.
+/// Compresses as an origin does: zlib's own framing, no boundary before the end.
 fn foreign(body: &[u8]) -> Vec<u8> {
     let mut deflate = crate::packer::Packer::new(GzipParams { level: 9, memlevel: 8 });
     let mut out = vec![0; body.len() * 2 + 100];
@@ -141,7 +141,7 @@ proptest! {
         prop_assert!(run(&mut one(Range::parts(multipart)), &body, cut, room) == Ok(want));
     }
 
-    /// What a client gets of a page in pieces, with fragments of every kind, is gzip of the joined text.
+    /// The pieces of a page, with fragments of every kind, are gzip of the joined text.
     #[test]
     fn stitched_pages_unpack(parts in proptest::collection::vec((body(), 0u8..3), 0..5), cut in 1usize..9000, room in room()) {
         let mut page = b"<page>".to_vec();

@@ -16,7 +16,7 @@ use super::memory::Held;
 use super::{Decoder, Encoder, Operation, PackParams, Progress};
 use crate::FilterError;
 
-/// What a decoder asks its memory of: it is counted.
+/// Allocator of a decoder, which counts memory.
 #[derive(Clone, Default)]
 struct Counting {
     memory: StandardAlloc,
@@ -37,7 +37,7 @@ impl<T: Clone + Default> Allocator<T> for Counting {
     }
 }
 
-/// What a coder of the usual qualities holds beside its window.
+/// Bytes that a coder of the usual qualities holds beside its window.
 const HASHES: u64 = 1 << 20;
 /// Bits of the blocks that are packed at a time: the least there is, so that no step takes long.
 const BLOCK: u32 = 16;
@@ -98,7 +98,7 @@ impl Decoder for Unpacker {
 
 pub(super) struct Packer {
     params: PackParams,
-    /// From the first bytes on.
+    /// Encoder, from the first bytes on.
     state: Option<Box<BrotliEncoderStateStruct<StandardAlloc>>>,
     held: Held,
 }

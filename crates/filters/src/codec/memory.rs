@@ -12,22 +12,22 @@ pub fn held() -> u64 {
     HELD.load(Relaxed)
 }
 
-/// How many decoders have failed at the limit.
+/// Number of decoders that have failed at the limit.
 pub fn refused() -> u64 {
     REFUSED.load(Relaxed)
 }
 
-/// From now on decoders may make that so many bytes at most.
+/// Sets the limit for the memory of all decoders, in bytes.
 pub fn set_limit(bytes: u64) {
     LIMIT.store(bytes, Relaxed);
 }
 
-/// What one coder holds; given back when it is dropped.
+/// Bytes that one coder holds; given back when it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Held(u64);
 
 impl Held {
-    /// It holds so many bytes by now. False: that is more than all may.
+    /// Sets the number of held bytes; false if all coders would hold more than the limit.
     pub fn set(&mut self, bytes: u64) -> bool {
         if bytes <= self.0 {
             return true;
@@ -42,7 +42,8 @@ impl Held {
         fits
     }
 
-    /// As [`Held::set`], whatever all may: what packs is bounded by the number of fetches, and shan't fail them.
+    /// Sets the number of held bytes, whatever the limit: encoders are bounded by the number of fetches, and shan't
+    /// fail them.
     pub fn set_anyway(&mut self, bytes: u64) {
         HELD.fetch_add(bytes.saturating_sub(self.0), Relaxed);
         self.0 = self.0.max(bytes);

@@ -62,7 +62,7 @@ impl Decoder for Unpacker {
 
 pub(super) struct Packer {
     params: PackParams,
-    /// From the first bytes on.
+    /// Encoder, from the first bytes on.
     state: Option<CCtx<'static>>,
     held: Held,
     /// Nothing is held back, as far as the last call said.

@@ -3,7 +3,6 @@
 
 use super::Stop;
 
-/// Up to 63 bits that were read and not used.
 #[derive(Clone, Default)]
 pub(super) struct Bits {
     word: u64,
@@ -82,7 +81,6 @@ impl Bits {
         self.bytes_in += n as u64;
     }
 
-    /// Bits used so far.
     pub(super) fn position(&self) -> u64 {
         self.bytes_in * 8 - u64::from(self.len)
     }

@@ -18,21 +18,19 @@ pub(super) const DIST_BASE: [u16; 30] = [
 pub(super) const DIST_EXTRA: [u8; 30] =
     [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13];
 
-/// What the next bits are.
 pub(super) enum NextCode {
     /// A symbol and how many bits its code has.
     Symbol(u16, u32),
     /// The beginning of a code.
     Short,
-    /// No code.
     Bad,
 }
 
 #[derive(Clone)]
 pub(super) struct Table {
-    /// By the next [`FAST`] bits: symbol << 4 | length; 0 if the code is longer or none.
+    /// Code by the next [`FAST`] bits: symbol << 4 | length; 0 if the code is longer or none.
     fast: [u16; 1 << FAST],
-    /// How many codes of each length there are.
+    /// Number of codes of each length.
     counts: [u16; MAX_LEN + 1],
     /// Symbols in the order of their codes.
     symbols: [u16; 288],

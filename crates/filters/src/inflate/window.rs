@@ -12,12 +12,10 @@ thread_local! {
     static SPARES: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Gives up what this thread keeps.
 pub(crate) fn trim() {
     drop(SPARES.take());
 }
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Window(Option<Box<[u8]>>);
 
@@ -34,7 +32,7 @@ impl Window {
         ring[..bytes.len() - first].copy_from_slice(&bytes[first..]);
     }
 
-    /// So many bytes of the ring, without a wrap.
+    /// Bytes of the ring, without a wrap.
     pub(super) fn get(&self, from: usize, bytes: usize) -> &[u8] {
         let ring = self.0.as_ref().expect("a match reaches back to bytes that were put");
         &ring[from..from + bytes]

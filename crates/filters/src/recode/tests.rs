@@ -58,8 +58,8 @@ fn bodies() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Of 20,000 cases (`make soak`; docs/codings.md has the command alone), 100,000 bodies are packed and unpacked in each coding, gzip
-    /// among them.
+    /// The number of cases is 20,000 in `make soak` (docs/codings.md has the command alone): 100,000 bodies are
+    /// compressed and decompressed in each coding, gzip among them.
     #[test]
     fn no_byte_differs_after_a_round_trip(
         bodies in prop::collection::vec(bodies(), 5..6), cut in 1usize..5000, room in 1usize..5000, quality in 0u8..10, level in 1u8..8,

@@ -22,19 +22,17 @@ const WRONG_LAST: i64 = 10_071;
 /// Documents that are kept.
 const MANY: u64 = 1000;
 
-/// A report as it came.
 #[derive(Debug)]
 struct Last {
     bytes: Vec<u8>,
-    /// By the server's clock, in nanoseconds since 1970.
+    /// Time by the server's clock, in nanoseconds since 1970.
     at: u64,
 }
 
-/// The board over one connection.
 pub(super) struct NatsBoard {
     session: Session,
     documents: String,
-    /// In front of a document's name.
+    /// Subject of documents, without the name.
     document_subject: String,
     reports: BTreeMap<String, Last>,
     /// The newest report's time by the server's clock, and when it came.
@@ -42,13 +40,12 @@ pub(super) struct NatsBoard {
     /// Number of the newest report that came, and of our own last one.
     seen: u64,
     own: u64,
-    /// By which name we report, and what another one has reported by it since we did.
+    /// The name under which we report, and what another one has reported by it since we did.
     own_name: String,
     other: Option<Vec<u8>>,
 }
 
 impl NatsBoard {
-    /// Over this connection, whose streams are the log's so far.
     pub fn open(mut session: Session, nats: &Nats) -> Result<NatsBoard, Fault> {
         let subject = session.subject.clone();
         let documents = nats.stream.replacen("LACQUER_", "LACQUER-BOARD_", 1);

@@ -3,37 +3,34 @@
 
 use crate::entry::LONGEST;
 
-/// Bytes of a line.
 const LINE: usize = 64 << 10;
 /// Bytes of a message that is held as a whole: a document, and all that a server says of a stream.
 const MESSAGE: usize = 1 << 20;
-/// Of a longer one so much of the payload is: more than any entry of ours has.
+/// Bytes of a longer one's payload that are kept: more than any entry of ours has.
 const BEGINNING: usize = LONGEST + 1;
 /// Bytes of the longest message: more than a server can be told to take.
 const LONGEST_MESSAGE: usize = 1 << 30;
 
-/// What a server says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// Who it is: JSON.
+    /// Description of the server as JSON.
     Info(Vec<u8>),
     Message(Message),
     Ping,
     Pong,
     Ok,
-    /// In words that are fit to be shown.
+    /// Error in words that are fit to be shown.
     Error(String),
 }
 
-/// A message that came.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Message {
-    /// Where it was published: an entry of the log has the log's, wherever it is delivered to.
+    /// Subject of publication: an entry of the log has the log's, wherever it is delivered to.
     pub subject: String,
     /// The subscription by which it comes.
     pub sid: u64,
     pub reply: String,
-    /// Its status, where it has headers with one: `100`, `503`, ...
+    /// Status, where it has headers with one: `100`, `503`, ...
     pub status: Option<u16>,
     /// The lines of its headers, behind the first.
     pub headers: Vec<(String, String)>,
@@ -48,7 +45,8 @@ impl Message {
 
 const BAD: &str = "it answers something else than a server of NATS does";
 
-/// What stands first in `input`, and how long that is; `None`: there isn't enough of it yet. What is longer than is held may have come in part.
+/// The first message in `input`, and its length; `None`: there isn't enough of it yet. What is longer than is held may
+/// have come in part.
 ///
 /// # Errors
 /// No server of NATS says that.
@@ -111,7 +109,6 @@ fn headers(head: &[u8]) -> Result<Headers, &'static str> {
     Ok((status, fields.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()))
 }
 
-/// A publication.
 pub(crate) fn publish(out: &mut Vec<u8>, subject: &str, reply: &str, payload: &[u8]) {
     let gap = if reply.is_empty() { "" } else { " " };
     out.extend_from_slice(format!("PUB {subject}{gap}{reply} {}\r\n", payload.len()).as_bytes());
@@ -127,16 +124,16 @@ pub(crate) fn publish_with(out: &mut Vec<u8>, subject: &str, reply: &str, lines:
     [line.as_bytes(), head.as_bytes(), payload, b"\r\n"].iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Where an entry stands, by the reply subject of a message that a consumer delivers.
+/// Position of an entry, by the reply subject of a message that a consumer delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
-    /// In the stream.
+    /// Number in the stream.
     pub seq: u64,
-    /// In what this consumer delivered.
+    /// Number in what this consumer delivered.
     pub nth: u64,
     /// When it was stored, in nanoseconds since 1970 by the server's clock.
     pub time: u64,
-    /// Behind it.
+    /// Number of entries behind it.
     pub pending: u64,
 }
 

@@ -11,11 +11,9 @@ use std::time::{Duration, Instant};
 use super::{Reach, Shared, Waiting};
 use crate::{Applier, Bounds, Connect, Fault, Link, Outgoing};
 
-/// Entries sent together.
 const BATCH: usize = 256;
 /// Between two looks at the log's end.
 const LOOK: Duration = Duration::from_secs(1);
-/// For a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Between two attempts to connect, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -27,9 +25,8 @@ pub struct Appender {
     connect: Arc<dyn Connect>,
     applier: Arc<dyn Applier>,
     link: Option<Box<dyn Link>>,
-    /// Which log that keeps.
+    /// Epoch of the log on that server.
     epoch: String,
-    /// Servers tried so far.
     turn: usize,
     pause: Duration,
     /// When it connects, or looks at the log's end.
@@ -76,7 +73,6 @@ impl Appender {
         }
     }
 
-    /// Entries that had ever been handed to the node at the last step.
     pub fn seen(&self) -> u64 {
         self.seen
     }
@@ -135,8 +131,8 @@ impl Appender {
         }
     }
 
-    /// What is appended to another log than the one that is followed nobody may ever carry out: servers that were named have each their own, or the
-    /// log was made anew, and the follower hasn't noticed yet.
+    /// Checks that the log is the followed one. Nobody might ever carry out what is appended to another: servers that
+    /// were named have each their own, or the log was made anew, and the follower hasn't noticed yet.
     fn check_log(&self, epoch: &str) -> Result<(), Fault> {
         let status = self.shared.status.lock();
         match status.follow.is_up() && status.epoch != epoch {
@@ -177,7 +173,7 @@ impl Appender {
         self.wait(now)
     }
 
-    /// What waits, and whether that is all.
+    /// The entries that wait, and whether these are all.
     fn next_batch(&mut self) -> (Vec<Waiting>, bool) {
         let mut queue = self.shared.queue.lock();
         self.seen = queue.count;
@@ -185,7 +181,7 @@ impl Appender {
         (queue.waiting.drain(..count).collect(), queue.waiting.is_empty())
     }
 
-    /// In front of what has come since.
+    /// Puts a batch in front of what has come since.
     fn requeue(&self, batch: Vec<Waiting>) {
         if base::failpoint::fault("an entry without an answer that is forgotten") {
             return;

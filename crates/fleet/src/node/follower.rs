@@ -18,7 +18,6 @@ use super::{Gate, Reach, Shared};
 use crate::rules::{Verdict, judge};
 use crate::{Applier, Connect, Entry, Fault, Incoming, Link, Next, Position, Read, Server, mark};
 
-/// For a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Between two attempts, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -27,10 +26,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(50);
 /// Entries carried out until the position is kept although more are there.
 const STRETCH: u64 = 256;
-/// What the log said to have may come so late after what was there at once.
+/// Time after which entries that the log announced count as late.
 const LATE: Duration = Duration::from_secs(5);
 
-/// Why a connection isn't followed any more.
 enum End {
     Fault(Fault),
     /// The position isn't one of this log: begin at its end.
@@ -64,21 +62,18 @@ pub struct Follower {
     connect: Arc<dyn Connect>,
     applier: Arc<dyn Applier>,
     followed: Option<Followed>,
-    /// Servers tried so far.
     turn: usize,
     pause: Duration,
-    /// When it connects.
     due: Instant,
-    /// How far what is stored has come; `None`: nobody knows.
+    /// Position that stored objects have reached; `None`: nobody knows.
     position: Option<Position>,
-    /// Why nobody knows, if it was known before.
+    /// Reason why nobody knows, if it was known before.
     gap: Option<String>,
     begun: Instant,
     /// Since when the log isn't followed; `None`: it is, up to its end.
     lost: Option<Instant>,
     /// The gate was opened once.
     was_open: bool,
-    /// The position that is kept.
     kept: Option<u64>,
 }
 
@@ -255,7 +250,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What is stored may have missed something.
+    /// Begins at the log's end, as stored objects may have missed something.
     fn begin(&mut self, gap: Option<String>) {
         let is_gap = gap.is_some();
         if is_gap || self.applier.has_objects() {
@@ -316,7 +311,7 @@ impl Follower {
         }
     }
 
-    /// Whether all up to that entry is carried out.
+    /// True if all up to that entry is carried out.
     fn has_reached(&self, seq: u64) -> bool {
         self.position.as_ref().is_some_and(|position| position.seq >= seq)
     }
@@ -350,7 +345,7 @@ impl Follower {
         self.look();
     }
 
-    /// What may be found while the log is away.
+    /// Sets the gate while the log is away.
     fn look(&mut self) {
         let settings = &self.shared.settings;
         if let Some(why) = self.gap.take() {

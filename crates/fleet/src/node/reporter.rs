@@ -14,9 +14,7 @@ use super::Shared;
 use crate::board::LEASE;
 use crate::{Board, Connect, Fault, Member, Report};
 
-/// Between two reports.
 const PACE: Duration = Duration::from_secs(1);
-/// For a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Between two attempts to connect, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -25,36 +23,33 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const MANY: usize = 16;
 /// A node that is behind the log for longer has fallen behind.
 const BEHIND: Duration = Duration::from_secs(2);
-/// Of what befell nodes between two looks so much is told.
+/// Most changes of nodes between two looks that are logged.
 const SOME: usize = 8;
-/// So often another's report is found in the place of ours until that is told.
+/// Number of reports of another in the place of ours before that is logged.
 const TWINS: u32 = 4;
 
-/// Who says how this node fares. Called by the node's threads.
+/// Source of a node's report. Called by the node's threads.
 pub trait Reporter: Send + Sync {
-    /// How it fares now; `None`: another worker reports in its place. What the node knows itself (position, group, ...) is filled in
-    /// behind it.
+    /// The present report; `None`: another worker reports in its place. Facts that the node has itself (position,
+    /// group, ...) are filled in behind it.
     fn report(&self) -> Option<Report>;
 
-    /// So many nodes have reported, this one among them, of which so many are away.
+    /// Shows the number of nodes that have reported, this one among them, and how many of these are away.
     fn show(&self, nodes: usize, away: usize);
 
-    /// Tells the operator.
     fn tell(&self, text: &str);
 }
 
 /// All nodes as they are known here.
 #[derive(Clone, Debug)]
 pub struct Members {
-    /// By name.
     pub members: Vec<Member>,
-    /// How long ago they were looked at.
+    /// Time since they were looked at.
     pub looked: Duration,
-    /// Why they aren't known any more, and since when; `None`: they are.
+    /// Time since which they aren't known any more, and why; `None`: they are.
     pub away: Option<(Instant, String)>,
 }
 
-/// What is asked of the board.
 enum Question {
     Read(String),
     Replace { name: String, was: Option<Vec<u8>>, bytes: Vec<u8> },
@@ -62,7 +57,7 @@ enum Question {
 
 type Answer = Result<Option<Vec<u8>>, String>;
 
-/// What the thread shares with others.
+/// State that the thread shares with others.
 pub(super) struct Desk {
     known: Mutex<Known>,
     questions: Mutex<VecDeque<(Question, SyncSender<Answer>)>>,
@@ -75,9 +70,8 @@ pub(super) struct Desk {
 struct Known {
     members: Vec<Member>,
     standings: Standings,
-    /// How often another one's report was found in the place of ours.
+    /// Number of times that another's report was found in the place of ours.
     twins: u32,
-    /// When they were.
     at: Instant,
     away: Option<(Instant, String)>,
 }
@@ -118,7 +112,7 @@ impl Desk {
         self.ask(Question::Read(name.to_owned()), patience)
     }
 
-    /// Whether it replaced a document.
+    /// True if it replaced a document.
     pub fn replace(&self, name: &str, was: Option<&[u8]>, bytes: &[u8], patience: Duration) -> Result<bool, String> {
         let (name, was) = (name.to_owned(), was.map(<[u8]>::to_vec));
         let answer = self.ask(Question::Replace { name, was, bytes: bytes.to_vec() }, patience)?;
@@ -142,7 +136,6 @@ impl Desk {
     }
 }
 
-/// Reports until the node ends.
 pub(super) fn run(shared: &Shared, connect: &dyn Connect, reporter: &dyn Reporter) {
     let (desk, mut pause, mut turn) = (&shared.desk, FIRST_PAUSE, 0);
     while !shared.is_over() {
@@ -249,7 +242,7 @@ fn report(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Re
     Ok(())
 }
 
-/// How a node stands to the log.
+/// State of a node towards the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     There,
@@ -267,18 +260,19 @@ impl Standing {
     }
 }
 
-/// How the other nodes stood when they were looked at last, by which it's known what befell them.
+/// State of the other nodes at the last look, by which changes are found.
 #[derive(Default)]
 struct Standings {
     of: BTreeMap<String, Standing>,
-    /// Since when they are known without a break. A server that has just come back may have no report yet of who is there.
+    /// Time since which they are known without a break. A server that has just come back may have no report yet of
+    /// nodes that are there.
     since: Option<Instant>,
     /// They were known once.
     is_begun: bool,
 }
 
 impl Standings {
-    /// What befell nodes since the last look, in words.
+    /// Changes of nodes since the last look, in words.
     fn look(&mut self, members: &[Member], own: &str, now: Instant) -> Vec<String> {
         let is_fresh = now.duration_since(*self.since.get_or_insert(now)) < LEASE;
         let is_first = !std::mem::replace(&mut self.is_begun, true);

@@ -18,7 +18,7 @@ struct Kept {
     epoch: u64,
     first: u64,
     entries: Vec<Vec<u8>>,
-    /// So many of the newest aren't delivered yet.
+    /// Number of the newest entries that aren't delivered yet.
     held_back: usize,
 }
 
@@ -175,7 +175,7 @@ impl Bed {
         self.wait(|status| status.gate == Gate::Open && status.applied == applied && status.follow.is_up());
     }
 
-    /// What was seen since it was asked last.
+    /// Events since the last call.
     fn seen(&self) -> Vec<String> {
         std::mem::take(&mut *self.witness.seen.lock())
     }

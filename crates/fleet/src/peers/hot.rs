@@ -12,7 +12,7 @@ const STAYS: u32 = 30;
 /// Rates of keys as an owner counts them, and the keys of which other owners have said that they are hot.
 #[derive(Debug)]
 pub struct HotKeys {
-    /// How often asked for, halved each second: twice the rate at a steady pace.
+    /// Number of requests, halved each second: twice the rate at a steady pace.
     counts: Box<[AtomicU32]>,
     /// The second until which a key is hot.
     until: Box<[AtomicU32]>,
@@ -27,18 +27,18 @@ impl Default for HotKeys {
 }
 
 impl HotKeys {
-    /// It was asked for; whether that was more often than so many times a second, which 0 is never.
+    /// Counts a request; true if there were more than `most` a second (0: never).
     pub fn count(&self, key: &[u8; 32], most: u32) -> bool {
         let count = self.counts[slot(key)].fetch_add(1, Relaxed).saturating_add(1);
         most > 0 && count > most.saturating_mul(2)
     }
 
-    /// Its owner says that it is hot.
+    /// Marks a key as hot, as its owner says.
     pub fn heat(&self, key: &[u8; 32]) {
         self.until[slot(key)].store(self.seconds.load(Relaxed) + STAYS, Relaxed);
     }
 
-    /// Whether its owner has said so lately.
+    /// True if its owner has said so lately.
     pub fn is_hot(&self, key: &[u8; 32]) -> bool {
         self.until[slot(key)].load(Relaxed) > self.seconds.load(Relaxed)
     }

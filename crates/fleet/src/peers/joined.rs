@@ -9,20 +9,19 @@ use sha2::Sha256;
 
 use crate::Settings;
 
-/// Bytes of a code.
 const CODE_BYTES: usize = 16;
 
-/// That a node is a member of the tier.
+/// Proof that a node is a member of the tier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Joined {
-    /// Its share of the keys, beside the others'.
+    /// Share of the keys, relative to the others'.
     pub weight: f64,
     /// The code, in hexadecimal digits.
     code: String,
 }
 
 impl Joined {
-    /// Of the node of these settings, which say its address.
+    /// The proof for the node of these settings, which hold its address.
     pub fn new(secret: &[u8], node: &Settings, weight: f64) -> Option<Joined> {
         let address = node.address.as_deref()?;
         let mac = mac(secret, [&node.name, &node.node, &node.group, address], weight).finalize().into_bytes();
@@ -30,7 +29,7 @@ impl Joined {
         Some(Joined { weight, code })
     }
 
-    /// Whether a member says that of the node of this name, group and address, in the fleet of that name.
+    /// True if a member has made it for the node of this name, group and address, in the fleet of that name.
     pub(super) fn is_of(&self, secret: &[u8], fleet: &str, node: &str, group: &str, address: &str) -> bool {
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
         let pairs = self.code.as_bytes().chunks_exact(2);
@@ -41,12 +40,12 @@ impl Joined {
         })
     }
 
-    /// As a JSON object.
+    /// The proof as a JSON object.
     pub(crate) fn json(&self) -> Value {
         json!({ "weight": self.weight, "code": self.code })
     }
 
-    /// What such an object says; `None`: it is none.
+    /// Reads such an object; `None`: it is none.
     pub(crate) fn read(said: &Value) -> Option<Joined> {
         let weight = said["weight"].as_f64().filter(super::settings::is_weight)?;
         let code = said["code"].as_str().filter(|code| code.len() == 2 * CODE_BYTES)?;

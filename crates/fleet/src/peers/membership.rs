@@ -11,7 +11,6 @@ use crate::board::LEASE;
 use crate::{Members, Node, Server, Settings};
 use base::clock;
 
-/// A set of members that may change.
 pub trait Membership: Send {
     /// The members now. May block.
     ///
@@ -19,7 +18,7 @@ pub trait Membership: Send {
     /// Nobody knows now: those that were known stay.
     fn members(&mut self) -> io::Result<Vec<Member>>;
 
-    /// Which of them this node is, where the source knows that better than its settings.
+    /// Name of this node among them, where the source knows that better than its settings.
     fn own_name(&self) -> Option<String> {
         None
     }
@@ -44,7 +43,7 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// Of these names, looked up again after so long.
+    /// Members at these names, which are looked up again after that time.
     pub fn new(names: Vec<Server>, every: Duration) -> Dns {
         Dns { names, every, looked: None, found: Vec::new(), own: None }
     }
@@ -79,14 +78,14 @@ impl Membership for Dns {
 pub struct OfFleet {
     node: Node,
     secret: Vec<u8>,
-    /// As they were known last.
+    /// Members at the last look.
     kept: Vec<Member>,
-    /// Since when the board is known without a break.
+    /// Time since which the board is known without a break.
     since: Option<Instant>,
 }
 
 impl OfFleet {
-    /// As this node of the fleet knows them; `secret` is what all members have in common.
+    /// Members that this node of the fleet knows; `secret` is shared by all members.
     pub fn new(node: Node, secret: &[u8]) -> OfFleet {
         OfFleet { node, secret: secret.to_vec(), kept: Vec::new(), since: None }
     }

@@ -16,19 +16,18 @@ pub struct Ring {
     own: Option<usize>,
 }
 
-/// Who is to be asked for a key.
+/// The member to ask for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// Nobody: this node owns it.
     Own,
-    /// That member, by its place in [`Ring::members`].
+    /// Ask that member, by its index in [`Ring::members`].
     Ask(usize),
-    /// Nobody is there.
     Nobody,
 }
 
 impl Ring {
-    /// Of these members, of which the node called `own` is one or isn't.
+    /// A ring of these members; `own` is the name of this node, which may be none of them.
     pub fn new(mut members: Vec<Member>, own: &str) -> Ring {
         members.sort_by(|a, b| a.name.cmp(&b.name));
         members.dedup_by(|a, b| a.name == b.name);
@@ -37,12 +36,10 @@ impl Ring {
         Ring { members, seeds, own }
     }
 
-    /// In the order of their names.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// This node's place among them.
     pub fn own(&self) -> Option<usize> {
         self.own
     }
@@ -57,8 +54,8 @@ impl Ring {
         scored.into_iter().map(|(_, at)| at)
     }
 
-    /// Who is to be asked for the key. `may_ask` says who is there and not too busy; of a hot key the first two own it, and each
-    /// node has one of them that it asks. Who comes after this node in the order isn't asked.
+    /// The member to ask for the key. `may_ask` tells who is there and not too busy; of a hot key the first two own it,
+    /// and each node has one of them that it asks. A member behind this node in the order isn't asked.
     pub fn route(&self, key: &[u8; 32], is_hot: bool, mut may_ask: impl FnMut(usize) -> bool) -> Route {
         let mut owners = self.ranking(key).filter(|at| Some(*at) == self.own || may_ask(*at));
         let Some(first) = owners.next() else { return Route::Nobody };
@@ -97,12 +94,12 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 33)
 }
 
-/// How much each member was given lately, by this node: halved each second.
+/// Number of requests that this node gave each member lately: halved each second.
 #[derive(Debug, Default)]
 pub struct Loads(Vec<AtomicU32>);
 
 impl Loads {
-    /// What a member may have, of its share.
+    /// Largest load of a member, relative to its share.
     pub const FACTOR: f64 = 1.25;
     /// A member that has less is never passed by: few draws of evenly spread keys stray far.
     pub const FLOOR: u32 = 512;
@@ -112,7 +109,8 @@ impl Loads {
         Loads((0..count).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// Whether the member may have one more, whose share of all is `share` (1/N with equal weights). `floor` as [`Loads::FLOOR`].
+    /// True if the member may have one more, whose share of all is `share` (1/N with equal weights). `floor` as
+    /// [`Loads::FLOOR`].
     pub fn may_take(&self, member: usize, share: f64, floor: u32) -> bool {
         let Some(own) = self.0.get(member).map(|load| load.load(Relaxed).saturating_add(1)) else { return true };
         if own <= floor {
@@ -122,7 +120,7 @@ impl Loads {
         f64::from(own) <= (Self::FACTOR * share * (all + 1) as f64).ceil()
     }
 
-    /// It was given one.
+    /// Counts a request given to a member.
     pub fn take(&self, member: usize) {
         if let Some(load) = self.0.get(member) {
             load.fetch_add(1, Relaxed);

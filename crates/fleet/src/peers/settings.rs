@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use crate::Server;
 
-/// Members of a tier.
 pub(super) const MANY: usize = 256;
 /// The port of a member that names none.
 const PORT: u16 = 80;
@@ -18,9 +17,8 @@ const SHORTEST: usize = 16;
 pub struct Member {
     /// The same on all nodes: keys are given out by it.
     pub name: String,
-    /// Where it takes requests.
     pub server: Server,
-    /// Its share of the keys, beside the others'.
+    /// Share of the keys, relative to the others'.
     pub weight: f64,
 }
 
@@ -35,11 +33,9 @@ pub struct PeerSettings {
     pub is_of_fleet: bool,
     /// This node's share, where its report says it.
     pub weight: f64,
-    /// Which of them this node is; empty: its name in the fleet, or its identity.
+    /// Name of this node among them; empty: its name in the fleet, or its identity.
     pub node: String,
-    /// Where the secret is, which the members have in common.
     pub secret_file: PathBuf,
-    /// What is in there, once it was read.
     pub secret: Vec<u8>,
 }
 
@@ -136,7 +132,7 @@ impl PeerSettings {
         Ok(())
     }
 
-    /// What the secret's file holds.
+    /// Sets the content of the secret's file.
     ///
     /// # Errors
     /// It is too short to be one.
@@ -150,12 +146,11 @@ impl PeerSettings {
     }
 }
 
-/// What a member's share may be.
 pub(super) fn is_weight(weight: &f64) -> bool {
     (0.01..=100.0).contains(weight)
 }
 
-/// What a member may be called; it stands in a field of requests.
+/// True for a valid name of a member; it stands in a field of requests.
 pub(super) fn is_name(text: &str) -> bool {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     (1..=64).contains(&text.len()) && text.bytes().all(is_good)

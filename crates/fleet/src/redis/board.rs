@@ -14,7 +14,7 @@ use super::{Session, TIME, misread, text, unless_error, words};
 use crate::board::{FORGOTTEN, LONGEST_DOCUMENT, LONGEST_NAME, LONGEST_REPORT, MOST_REPORTS, name_of, token};
 use crate::{Board, Fault, Posted};
 
-/// Of a longer name this many bytes are looked at, as none of ours has so many.
+/// Bytes of a longer name that are looked at, as none of ours has so many.
 const LONGEST_TOKEN: usize = 3 * LONGEST_NAME + 1;
 const _: () = assert!(MOST_REPORTS * (LONGEST_TOKEN + 100) < resp::MAX_BYTES);
 /// Reports that are asked for at once.

@@ -19,17 +19,15 @@ use super::transport::H1;
 /// Bytes read at once while a head comes in.
 const HEAD_READ_BYTES: usize = 4 * 1024;
 
-/// A request's head has come whole.
 pub(super) struct NextRequest {
     /// From the first byte, with the empty lines before the head.
     pub head_bytes: usize,
-    /// What found it.
     pub scan: Scan,
     pub t_first: Real,
     pub t_req: Real,
-    /// In force when we began to look for it.
+    /// Parameters when the search for it began.
     pub params: Arc<Params>,
-    /// It isn't one: HTTP/2 begins (RFC 9113 3.4).
+    /// True if HTTP/2 begins here instead of a request (RFC 9113 3.4).
     pub is_http2_preface: bool,
 }
 

@@ -11,16 +11,15 @@
 use engine::transport::{BodyError, BodyState};
 use http1::{Decoder, Framing, Step, Truncation};
 
-/// Where the body of the request under way is.
 #[derive(Debug)]
 pub(super) enum RequestBody {
-    /// There is none.
     None,
     /// Some of it hasn't been read; `len` is its length where that was announced.
-    Unread { decoder: Decoder, len: Option<u64> },
-    /// Read to its end.
+    Unread {
+        decoder: Decoder,
+        len: Option<u64>,
+    },
     Done,
-    /// It will never be complete.
     Failed(BodyError),
 }
 
@@ -51,7 +50,7 @@ impl RequestBody {
         }
     }
 
-    /// What comes next in `input`. At its end, and where there is none, that is an end of no bytes.
+    /// Decodes the next step of `input`. At its end, and where there is no body, that is an end of no bytes.
     pub fn decode(&mut self, input: &[u8]) -> Result<Step, BodyError> {
         let decoder = match self {
             RequestBody::None | RequestBody::Done => return Ok(Step::End { consumed: 0 }),
@@ -67,7 +66,6 @@ impl RequestBody {
         step
     }
 
-    /// It can't be read any further.
     pub fn fail(&mut self, error: BodyError) -> BodyError {
         *self = RequestBody::Failed(error);
         error
@@ -82,7 +80,7 @@ impl RequestBody {
         http1::BodyError::Truncated(cut).text()
     }
 
-    /// Whether the client may still be sending something of it that nobody will read.
+    /// True if the client may still be sending something of it that nobody will read.
     pub fn expects_more(&self) -> bool {
         match self {
             RequestBody::None | RequestBody::Done | RequestBody::Failed(BodyError::Closed(_)) => false,

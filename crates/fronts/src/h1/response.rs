@@ -11,23 +11,20 @@ use tables::close::SessClose;
 
 use crate::output::Output;
 
-/// How the body is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sending {
-    /// No head yet.
     Nothing,
-    /// As it is; so many bytes of an announced length are still to come.
-    Plain { left: Option<u64> },
-    /// In chunks.
+    /// Plain; `left` bytes of an announced length are still to come.
+    Plain {
+        left: Option<u64>,
+    },
     Chunked,
-    /// Not at all.
     NoBody,
 }
 
-/// The response under way.
 #[derive(Debug)]
 pub(super) struct Response {
-    /// Of the request: what its client understands.
+    /// Version of the request: its client understands no newer one.
     version: Version,
     sending: Sending,
     /// The client has said that it reads what is behind a body.
@@ -37,7 +34,6 @@ pub(super) struct Response {
 }
 
 impl Response {
-    /// Nothing is sent yet.
     pub fn new(version: Version) -> Self {
         Response { version, sending: Sending::Nothing, takes_trailers: false, is_broken: false }
     }
@@ -50,7 +46,7 @@ impl Response {
         self.is_broken
     }
 
-    /// Whether the client takes more than one response to a request.
+    /// True if the client takes more than one response to a request.
     pub fn may_be_interim(&self) -> bool {
         self.version >= Version::HTTP11
     }
@@ -122,7 +118,6 @@ impl Response {
         bytes
     }
 
-    /// The body is complete.
     pub fn end(&mut self, trailers: Option<&Head>, output: &mut Output) {
         match self.sending {
             Sending::Plain { left: Some(1..) } => self.is_broken = true,
@@ -139,7 +134,7 @@ impl Response {
         }
     }
 
-    /// Whether a body that breaks off now could be taken for whole: one that ends with the connection.
+    /// True if a body that breaks off now could be taken for whole: one that ends with the connection.
     pub fn would_look_whole(&self) -> bool {
         matches!(self.sending, Sending::Plain { .. }) && self.version < Version::HTTP11
     }

@@ -23,16 +23,14 @@ use crate::waits::{RecvWait, SendWait};
 
 /// Bytes of a request's body read at once.
 const BODY_READ_BYTES: usize = 16 * 1024;
-/// How much of a chunked body is checked for broken framing before the request runs.
+/// Bytes of a chunked body that are checked for broken framing before the request runs.
 const LOOK_BYTES: usize = 64 * 1024;
 /// Read at once where only the connection's end is looked for: the beginning of the next request, if it isn't the end.
 const GONE_READ_BYTES: usize = 1024;
 /// A buffer that grew beyond this isn't kept.
 const KEEP_BYTES: usize = 16 * 1024;
 
-/// A connection that is busy.
 pub(crate) struct H1 {
-    /// What lies in its input before `used` is done with.
     pub(crate) conn: Box<Conn>,
     pub(crate) used: usize,
     pub(crate) acct: Acct,
@@ -87,7 +85,6 @@ impl H1 {
         self.response.is_broken()
     }
 
-    /// Moves what is left of the input to its start.
     pub(crate) fn compact(&mut self) {
         self.conn.input.drain(..self.used);
         self.used = 0;
@@ -99,14 +96,13 @@ impl H1 {
         stream.poll_read_buf(cx, &mut self.conn.input)
     }
 
-    /// A request begins, with this body.
     pub(crate) fn begin_request(&mut self, framing: Framing, version: Version) {
         self.body = RequestBody::new(framing);
         self.response = Response::new(version);
     }
 
-    /// What is broken about the framing of the body that has begun, as far as the client has sent it by now. Nobody has
-    /// heard of the request yet, so the whole of it can be refused: later its origin would see it break off.
+    /// The fault in the framing of the body that has begun, as far as the client has sent it by now. Nobody has heard
+    /// of the request yet, so the whole of it can be refused: later its origin would see it break off.
     pub(crate) fn broken_at_once(&mut self) -> Option<http1::BodyError> {
         let mut scout = self.body.scout()?;
         let mut seen = self.used;
@@ -125,7 +121,6 @@ impl H1 {
         None
     }
 
-    /// A request is over.
     pub(crate) fn end_request(&mut self) {
         self.acct = Acct::default();
         self.body = RequestBody::None;
@@ -137,7 +132,6 @@ impl H1 {
         self.output.add(|out| out.extend_from_slice(bytes));
     }
 
-    /// What its end has to heed.
     pub(crate) fn close_state(&self) -> CloseState {
         let is_sending = self.body.expects_more();
         CloseState { is_sending, has_input: self.has_input(), is_reset: self.is_reset }

@@ -5,7 +5,7 @@ use http2::{Abuse, ErrorCode};
 use tables::close::SessClose;
 use tables::counters::{Counter, Main};
 
-/// What it means.
+/// The code's meaning in words.
 pub(super) fn meaning(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::NoError => "Graceful shutdown",
@@ -26,7 +26,7 @@ pub(super) fn meaning(code: ErrorCode) -> &'static str {
     }
 }
 
-/// Why a session ends whose GOAWAY has this code.
+/// The reason for a session's end whose GOAWAY has this code.
 pub(super) fn close_reason(code: ErrorCode) -> SessClose {
     match code {
         ErrorCode::NoError => SessClose::RemClose,

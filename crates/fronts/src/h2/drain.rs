@@ -16,7 +16,7 @@ use engine::Engine;
 
 use super::Mux;
 
-/// What a client has for its answer to the PING.
+/// Time that a client has for its answer to the PING.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -54,7 +54,7 @@ pub(super) fn enter(mux: &Rc<Mux>) {
     }
 }
 
-/// It is over.
+/// Forgets a connection that is over.
 pub(super) fn leave(seat: usize) {
     // A thread that is ending has no list any more.
     let _ = CONNECTIONS.try_with(|connections| {

@@ -33,24 +33,23 @@ use crate::waits::LINGER;
 /// The output isn't filled beyond this: what is in it can't be overtaken any more.
 const ROOM: usize = 128 * 1024;
 
-/// So many streams of a connection may wait for a window as long as clients of HTTP/1 may: a page with videos that are paused.
+/// Number of streams of a connection that may wait for a window as long as clients of HTTP/1 may: a page with videos
+/// that are paused.
 const PAUSED: usize = 4;
 
-/// Why a request's body broke off, in records of its transaction.
+/// Text for a request's body that broke off, in records of its transaction.
 pub(super) const RESET_TEXT: &str = "stream was reset";
 pub(super) const CLOSED_TEXT: &str = "connection was closed";
 
-/// A connection's shared side.
 pub(crate) struct Mux {
     pub(super) sess: Rc<Sess>,
     state: RefCell<State>,
     /// The request that asked for the upgrade, until the client's preface has come.
     pub(super) upgraded: Cell<Option<Box<Upgraded>>>,
-    /// Its place among its thread's connections.
+    /// Index among its thread's connections.
     pub(super) seat: Cell<usize>,
 }
 
-/// See [`Mux::with`].
 pub(super) struct State {
     pub(super) codec: Connection,
     pub(super) output: Output,
@@ -61,17 +60,16 @@ pub(super) struct State {
     lingering: VecDeque<(Instant, u32)>,
     /// Bytes of the client's preface that haven't come: until then nothing is sent.
     pub(super) preface_left: usize,
-    /// Why the connection ends, once that is known.
     pub(super) close: Option<SessClose>,
     /// The codec has ended it: GOAWAY is in the output.
     pub(super) is_ended: bool,
-    /// What it was told of a drain is with the kernel.
+    /// True once the kernel has the frames that announce a drain.
     is_told: bool,
     /// The client was told of a drain; until when its answer is waited for.
     drain_until: Option<Instant>,
     /// The connection's task, while it waits.
     task: Option<Waker>,
-    /// It is running: it will see what is queued.
+    /// True while the task runs: it will see what is queued.
     pub(super) is_running: bool,
 }
 
@@ -121,7 +119,7 @@ impl Mux {
         })
     }
 
-    /// Until when the answer of a client that was told of a drain is waited for.
+    /// Time until which the answer of a client that was told of a drain is waited for.
     pub(crate) fn drain_until(&self) -> Option<Instant> {
         self.with(|state| state.drain_until)
     }
@@ -144,7 +142,6 @@ impl Mux {
         })
     }
 
-    /// The session ends: its own account is written.
     pub(crate) fn close(&self) {
         if let Some(mut upgraded) = self.upgraded.take() {
             self.with(|state| state.wire.debug(format_args!("H2: No/Bad OU PRISM")));
@@ -173,7 +170,6 @@ impl State {
         }
     }
 
-    /// Places in use.
     pub(super) fn live(&self) -> usize {
         self.streams.live()
     }
@@ -186,22 +182,18 @@ impl State {
         place
     }
 
-    /// The stream at a place that is somebody's.
     pub(super) fn stream(&mut self, place: usize) -> &mut Stream {
         &mut self.streams[place]
     }
 
-    /// It, and the codec.
     pub(super) fn parts(&mut self, place: usize) -> (&mut Connection, &mut Stream) {
         (&mut self.codec, &mut self.streams[place])
     }
 
-    /// Where a stream is.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
         self.streams.find(id)
     }
 
-    /// The request on it is over.
     pub(super) fn release(&mut self, place: usize) {
         let id = self.streams[place].id;
         if self.codec.linger(id) {
@@ -233,12 +225,12 @@ impl State {
         }
     }
 
-    /// Whether streams linger.
+    /// True if streams linger.
     pub(super) fn lingers(&self) -> bool {
         !self.lingering.is_empty()
     }
 
-    /// It is busy from now on, in memory that another connection has left.
+    /// Makes the connection busy, in memory that another one has left.
     pub(super) fn resume(&mut self, codec: http2::Workspace, streams: Places) {
         self.codec.resume(codec);
         self.streams = streams;
@@ -281,12 +273,10 @@ impl State {
         self.codec.wrote(bytes);
     }
 
-    /// Bytes that wait for the socket.
     pub(super) fn unsent(&self) -> usize {
         self.output.len() + self.codec.output().len()
     }
 
-    /// Whether the output takes more.
     fn has_room(&self) -> bool {
         self.output.len() < ROOM
     }
@@ -365,7 +355,7 @@ impl State {
         }
     }
 
-    /// Whether at most `keep` bytes of a stream are queued, or it is over; `None`: neither.
+    /// Ready when at most `keep` bytes of a stream are queued, or it is over; `None`: neither.
     pub(super) fn poll_queue(&mut self, place: usize, keep: usize) -> Option<Result<(), SendError>> {
         let stream = &self.streams[place];
         match stream.gone {
@@ -382,8 +372,8 @@ impl State {
         Some(Ok(()))
     }
 
-    /// How long a stream whose window is shut may wait: `h2_window_timeout` where many wait, and `idle_send_timeout` each time, `send_timeout`
-    /// in all. One that has waited too long is reset.
+    /// Time for which a stream whose window is shut may wait: `h2_window_timeout` where many wait, and
+    /// `idle_send_timeout` each time, `send_timeout` in all. One that has waited too long is reset.
     pub(super) fn patience(&mut self, place: usize, now: Mono, sess: &Sess) -> Duration {
         let stream = &mut self.streams[place];
         if stream.gone.is_some() || !self.codec.is_blocked(stream.id) {
@@ -429,7 +419,7 @@ impl State {
         Duration::ZERO
     }
 
-    /// What is left of `h2_window_timeout`, which is for connections of which more than [`PAUSED`] streams wait.
+    /// The rest of `h2_window_timeout`, which is for connections of which more than [`PAUSED`] streams wait.
     fn window_left(&self, limit: Duration, shut_since: Mono, now: Mono) -> Duration {
         match left(limit, shut_since, now) {
             Duration::ZERO if !self.are_many_shut() => Duration::MAX,
@@ -442,7 +432,7 @@ impl State {
         self.streams.iter().filter(is_shut).nth(PAUSED).is_some()
     }
 
-    /// Whether no stream has a window for what it has to send.
+    /// True if no stream has a window for what it has to send.
     fn is_all_shut(&self) -> bool {
         self.streams.in_use().all(|&(id, place)| {
             let stream = &self.streams[place];
@@ -463,7 +453,6 @@ impl State {
         self.notify();
     }
 
-    /// Resets a stream, after what waits of it and may go.
     pub(super) fn reset(&mut self, place: usize, code: ErrorCode, gone: Gone) {
         if self.streams[place].gone.is_some() {
             return;
@@ -485,7 +474,6 @@ impl State {
         }
     }
 
-    /// All streams are over.
     pub(super) fn end_all(&mut self) {
         for stream in self.streams.iter_mut().filter(|stream| stream.id != 0) {
             stream.end(Gone::ByClient, BodyError::Closed(CLOSED_TEXT));
@@ -493,7 +481,7 @@ impl State {
     }
 }
 
-/// What is left of a limit that runs since then; zero is no limit.
+/// The rest of a limit that runs since then; zero is no limit.
 fn left(limit: Duration, since: Mono, now: Mono) -> Duration {
     if limit.is_zero() {
         return Duration::MAX;

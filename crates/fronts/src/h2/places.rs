@@ -21,7 +21,6 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Places in use.
     pub(super) fn live(&self) -> usize {
         self.index.len()
     }
@@ -36,7 +35,6 @@ impl Places {
         place
     }
 
-    /// A stream is over.
     pub(super) fn leave(&mut self, place: usize) {
         let id = self.streams[place].id;
         self.streams[place].close();
@@ -46,7 +44,6 @@ impl Places {
         self.free.push(place);
     }
 
-    /// Where a stream is.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
         self.position(id).map(|at| self.index[at].1)
     }
@@ -64,17 +61,15 @@ impl Places {
         self.index.iter()
     }
 
-    /// All places, also those of no stream.
     pub(super) fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// What is in all places.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
         self.streams.iter()
     }
 
-    /// As [`Places::iter`].
+    /// The same as [`Places::iter`], for changing them.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.streams.iter_mut()
     }
@@ -151,7 +146,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a list of pairs would do it.
+        /// The places behave like a list of pairs.
         #[test]
         fn each_stream_has_a_place_of_its_own(steps in prop::collection::vec((any::<bool>(), any::<usize>()), 0..80)) {
             let (mut places, mut model, mut next) = (Places::default(), Vec::<(u32, usize)>::new(), 1);

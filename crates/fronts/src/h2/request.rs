@@ -25,18 +25,21 @@ use crate::runner::{Runner, Runners};
 /// Heads that a thread keeps for requests to come.
 const SPARE_HEADS: usize = 128;
 
-/// A request that begins.
 pub(super) struct Job {
     pub(super) mux: Rc<Mux>,
-    /// Of its stream.
     pub(super) place: usize,
     pub(super) kind: JobKind,
 }
 
 pub(super) enum JobKind {
-    /// Its head has come.
-    New { head: Head, refusal: Option<Refusal>, is_tunnel: bool, t_req: Real, params: Arc<Params> },
-    /// It came as HTTP/1.1.
+    /// A request whose head has come.
+    New {
+        head: Head,
+        refusal: Option<Refusal>,
+        is_tunnel: bool,
+        t_req: Real,
+        params: Arc<Params>,
+    },
     Upgraded(Box<Upgraded>),
 }
 
@@ -45,7 +48,7 @@ thread_local! {
     static HEADS: RefCell<Vec<Head>> = const { RefCell::new(Vec::new()) };
 }
 
-/// See [`super::trim`].
+/// Frees heads kept for later requests.
 pub(super) fn trim() {
     RUNNERS.with(Runners::trim);
     HEADS.take();
@@ -64,7 +67,7 @@ pub(super) fn spare_head(params: &Params) -> Head {
     }
 }
 
-/// It is for a later request.
+/// Keeps a head for a later request.
 pub(super) fn leave_head(head: Head) {
     HEADS.with_borrow_mut(|heads| {
         if heads.len() < SPARE_HEADS {

@@ -36,13 +36,12 @@ use crate::conn::{CloseState, Conn};
 use crate::session::Outcome;
 use crate::waits::SendWait;
 
-/// Bytes read at once.
 const READ_BYTES: usize = 16 * 1024;
-/// While more than this waits for the client nothing is read.
+/// Bytes waiting for the client above which nothing is read.
 const HELD_BYTES: usize = 256 * 1024;
-/// So often it reads before others have their turn.
+/// Number of reads before others have their turn.
 const ROUNDS: usize = 8;
-/// What a request is charged with, beside what is long about it.
+/// CPU time that a request is charged with, in microseconds, beside its long parts.
 const REQUEST_MICROS: u32 = 10;
 /// Room for so many requests that wait is kept.
 const KEPT_JOBS: usize = 32;
@@ -51,27 +50,25 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// What a connection works in while it is busy. It stays with what the connection was busy on (see [`crate::runner`]).
+/// Memory of a busy connection. It stays with what the connection was busy on (see [`crate::runner`]).
 #[derive(Default)]
 pub(super) struct Workspace {
     buffers: Buffers,
     codec: http2::Workspace,
     streams: Places,
-    /// Empty.
+    /// Empty queue of requests.
     waiting: VecDeque<Job>,
 }
 
-/// A connection that is busy.
 pub(super) struct Serving {
     conn: Box<Conn>,
     mux: Rc<Mux>,
-    /// Where the next head is laid.
     head: Head,
     params: Arc<Params>,
     send: SendWait,
     /// A drain's, while the client's answer is waited for.
     drain: Option<Deadline>,
-    /// Until the next lingering stream is reset.
+    /// Deadline of the next lingering stream, when it is reset.
     linger: Option<(Instant, Deadline)>,
     /// Nothing can be written any more.
     is_lost: bool,
@@ -83,7 +80,7 @@ pub(super) struct Serving {
     was_active: bool,
     /// Requests that came, and are begun once others have had their turn.
     waiting: VecDeque<Job>,
-    /// It lets others go first.
+    /// The wait for others' turn.
     turn: Option<rt::GiveWay>,
 }
 
@@ -134,7 +131,6 @@ impl Serving {
         (self.conn, Workspace { buffers, codec, streams, waiting: self.waiting })
     }
 
-    /// Serves until nothing is left to do.
     pub(super) async fn run(&mut self) -> Outcome {
         poll_fn(|cx| {
             self.mux.with(|state| state.is_running = true);
@@ -174,12 +170,12 @@ impl Serving {
         Poll::Ready(())
     }
 
-    /// Whether it still listens to the client.
+    /// True if it still listens to the client.
     fn listens(&self) -> bool {
         !self.is_lost && !self.is_shut
     }
 
-    /// Who doesn't read what was said is heard no further.
+    /// True if the client doesn't read what was sent: it is heard no further.
     fn is_held(&self) -> bool {
         self.mux.with(|state| state.unsent()) > HELD_BYTES
     }
@@ -377,7 +373,6 @@ impl Serving {
         }
     }
 
-    /// Resets streams that have lingered long enough.
     fn reset_lingering(&mut self, cx: &mut Context<'_>) {
         while let Some(until) = self.mux.with(State::reset_lingering) {
             let timer = match &mut self.linger {
@@ -409,7 +404,6 @@ impl Serving {
         });
     }
 
-    /// Writes as much as there is and the socket takes.
     fn write(&mut self, cx: &mut Context<'_>) {
         self.conn.set_tos();
         while !self.is_lost {
@@ -441,7 +435,6 @@ impl Serving {
         }
     }
 
-    /// What comes next, if nothing is to be done here.
     fn outcome(&mut self, has_read: bool) -> Option<Outcome> {
         let (live, lingers, unsent, close) =
             self.mux.with(|state| (state.live(), state.lingers(), state.output.len(), state.close));

@@ -15,7 +15,6 @@ const KEEP_BYTES: usize = 4 * 1024;
 /// Room for so many pieces of a response is kept for the next connection.
 const KEEP_PIECES: usize = 4;
 
-/// Why a stream is over before both sides have said all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
     /// The client has reset it, or is gone.
@@ -26,16 +25,14 @@ pub(super) enum Gone {
     TooSlow,
 }
 
-/// A stream. Its place is used again.
 #[derive(Default)]
 pub(super) struct Stream {
-    /// Its number; 0 while the place is free.
     pub(super) id: u32,
     pub(super) acct: Acct,
     pub(super) upload: Upload,
     pub(super) download: Download,
     pub(super) gone: Option<Gone>,
-    /// Its request's task, while that waits for anything of the connection.
+    /// Waker of its request, while that waits for the connection.
     task: Option<Waker>,
 }
 
@@ -58,7 +55,7 @@ impl Stream {
         };
     }
 
-    /// Its place is nobody's for long: of its buffers only what costs nothing to keep stays.
+    /// Frees buffers, but for those that cost nothing to keep: the place isn't used for long.
     pub(super) fn rest(&mut self) {
         self.upload.arrived = Vec::new();
         self.download.pieces.shrink_to(KEEP_PIECES);
@@ -72,7 +69,6 @@ impl Stream {
         self.wake();
     }
 
-    /// Its request waits.
     pub(super) fn waits(&mut self, cx: &Context<'_>) {
         match &mut self.task {
             Some(task) => task.clone_from(cx.waker()),
@@ -80,7 +76,6 @@ impl Stream {
         }
     }
 
-    /// Something has changed.
     pub(super) fn wake(&mut self) {
         if let Some(task) = self.task.take() {
             task.wake();
@@ -88,29 +83,23 @@ impl Stream {
     }
 }
 
-/// How far the client has come with the request's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// There is none.
     #[default]
     None,
-    /// More will come.
     Open,
-    /// All has come.
+    /// All has come, and some wasn't read.
     Ended,
-    /// And was read.
+    /// All has come and was read.
     Done,
-    /// It will never be complete.
     Failed(BodyError),
 }
 
-/// A request's body.
 #[derive(Default)]
 pub(super) struct Upload {
     phase: Phase,
-    /// Its length, where that was announced.
     len: Option<u64>,
-    /// What has come and wasn't read: at most a window.
+    /// Bytes that came and weren't read: at most a window.
     arrived: Vec<u8>,
     trailers: Option<Box<Head>>,
 }
@@ -129,12 +118,10 @@ impl Upload {
         if self.state() == BodyState::Unread { self.len } else { None }
     }
 
-    /// Whether something of it is here.
     pub(super) fn has_arrived(&self) -> bool {
         !self.arrived.is_empty()
     }
 
-    /// More has come.
     pub(super) fn push(&mut self, bytes: &[u8], end: bool) {
         if self.phase == Phase::Open {
             self.make_room(bytes.len());
@@ -158,12 +145,10 @@ impl Upload {
         self.trailers = Some(Box::new(trailers));
     }
 
-    /// The fields behind the body.
     pub(super) fn take_trailers(&mut self) -> Option<Head> {
         self.trailers.take().map(|head| *head)
     }
 
-    /// It will never be complete, unless it is already.
     pub(super) fn fail(&mut self, error: BodyError) {
         if matches!(self.phase, Phase::Open) {
             self.phase = Phase::Failed(error);
@@ -171,7 +156,7 @@ impl Upload {
         }
     }
 
-    /// What has come, or that nothing more will; `None`: it has to be waited for.
+    /// The next bytes, or that nothing more will come; `None`: it has to be waited for.
     pub(super) fn take(&mut self) -> Option<Result<Option<Buf>, BodyError>> {
         if !self.arrived.is_empty() {
             return Some(Ok(Some(Buf::unaccounted(std::mem::take(&mut self.arrived)))));
@@ -186,10 +171,8 @@ impl Upload {
     }
 }
 
-/// What is known of a response's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum End {
-    /// More may come.
     #[default]
     Open,
     /// Nothing more will be queued.
@@ -198,7 +181,6 @@ pub(super) enum End {
     Said,
 }
 
-/// A response.
 #[derive(Default)]
 pub(super) struct Download {
     pieces: VecDeque<Buf>,
@@ -206,21 +188,18 @@ pub(super) struct Download {
     /// The final head is on its way.
     pub(super) is_begun: bool,
     pub(super) end: End,
-    /// Fields behind the body.
     pub(super) trailers: Option<Box<Head>>,
-    /// When the response's time began to run (`send_timeout`).
+    /// Time from which the response's limit runs (`send_timeout`).
     pub(super) since: Option<Mono>,
     /// Since when a window is shut, as far as anybody has looked.
     pub(super) shut_since: Option<Mono>,
 }
 
 impl Download {
-    /// Bytes that wait.
     pub(super) fn queued(&self) -> usize {
         self.queued
     }
 
-    /// The next piece.
     pub(super) fn push(&mut self, piece: Buf) {
         self.queued += piece.len();
         self.pieces.push_back(piece);

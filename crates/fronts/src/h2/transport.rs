@@ -23,20 +23,19 @@ use super::stream::{End, Gone, Stream};
 use crate::pace::{Pace, PaceVerdict};
 use crate::waits::RecvWait;
 
-/// In records of a transaction whose client sends nothing.
+/// Text in records of a transaction whose client sends nothing.
 const STALLED_TEXT: &str = "stream is idle";
 
-/// One stream, for its request.
 pub(super) struct H2 {
     mux: Rc<Mux>,
     place: usize,
-    /// It is an extended CONNECT: what the client sends is no body.
+    /// True for an extended CONNECT: what the client sends is no body.
     is_tunnel: bool,
     /// Bytes of an announced length that are still to be queued.
     left: Option<u64>,
     recv: RecvWait,
     pace: Pace,
-    /// What waited when it was looked at last.
+    /// Bytes that waited at the last look.
     behind: usize,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -55,12 +54,11 @@ impl H2 {
         }
     }
 
-    /// Whether the final head is on its way.
     pub(super) fn is_begun(&self) -> bool {
         self.with(|_, stream| stream.download.is_begun)
     }
 
-    /// Whether nobody wants an answer any more.
+    /// True if nobody wants a response any more.
     pub(super) fn is_gone(&self) -> bool {
         self.with(|_, stream| stream.gone.is_some())
     }
@@ -75,7 +73,7 @@ impl H2 {
         });
     }
 
-    /// Its place is another stream's.
+    /// Gives its place to another stream.
     pub(super) fn release(self) {
         self.mux.with(|state| state.release(self.place));
     }
@@ -103,7 +101,7 @@ impl H2 {
         });
     }
 
-    /// How long the client may go on as it does; zero if it may not.
+    /// Time for which the client may go on as it does; zero if it may not.
     fn patience(&mut self, state: &mut State) -> Duration {
         let sess = &self.mux.sess;
         let engine = &sess.engine;

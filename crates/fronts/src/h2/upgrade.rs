@@ -21,7 +21,7 @@ pub(crate) struct Upgraded {
     pub(super) settings: Settings,
 }
 
-/// Whether the request asks for it and gets it; records say why not.
+/// True if the request asks for an upgrade and gets it; records say why not.
 pub(crate) fn is_wanted(req: &mut Req, has_body: bool) -> bool {
     if !req.head.get(names::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"h2c")) {
         return false;
@@ -41,7 +41,8 @@ pub(crate) fn is_wanted(req: &mut Req, has_body: bool) -> bool {
     true
 }
 
-/// Whether the Upgrade is one of this connection (RFC 9110 7.8), which goes on, and there is one HTTP2-Settings (RFC 7540 3.2.1).
+/// True if the Upgrade is one of this connection (RFC 9110 7.8), which goes on, and there is one HTTP2-Settings (RFC
+/// 7540 3.2.1).
 fn is_for_us(head: &Head) -> bool {
     let says = |option| head.get_all(names::CONNECTION.as_bytes()).any(|value| list::has(value, option));
     head.version() == Version::HTTP11 && says(b"upgrade") && !says(b"close") && head.count(names::HTTP2_SETTINGS) == 1

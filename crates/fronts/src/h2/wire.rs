@@ -15,7 +15,6 @@ use tables::tags::Tag;
 /// Bytes of a frame that a record may show.
 const SHOWN_BYTES: usize = 4096;
 
-/// The frames of one connection.
 pub(super) struct Wire {
     sess: Rc<Sess>,
     /// Bytes of frame headers, and of frames that belong to no message.
@@ -23,7 +22,7 @@ pub(super) struct Wire {
     /// Bytes of the field section that comes in.
     section_bytes: u64,
     frame: Option<FrameHeader>,
-    /// Its payload as far as it has come and is shown.
+    /// Payload of a frame, as far as it has come and is shown.
     payload: Vec<u8>,
     left: usize,
 }
@@ -96,7 +95,7 @@ impl Wire {
         }
     }
 
-    /// Whether records show what is sent of bodies.
+    /// True if records show what is sent of bodies.
     pub(super) fn shows_bodies(&self) -> bool {
         self.is_logged(&[Tag::H2TxBody])
     }
@@ -105,12 +104,10 @@ impl Wire {
         tags.iter().any(|&tag| !self.sess.engine.log.is_masked(tag))
     }
 
-    /// A record of the session's.
     pub(super) fn record(&self, tag: Tag, data: &[u8]) {
         self.sess.engine.log.write_one(tag, self.sess.vxid, Marker::Client, data);
     }
 
-    /// A Debug record of the session's.
     pub(super) fn debug(&self, text: fmt::Arguments<'_>) {
         if self.is_logged(&[Tag::Debug]) {
             self.sess.engine.log.write_onef(Tag::Debug, self.sess.vxid, Marker::Client, text);
@@ -122,7 +119,6 @@ impl Wire {
         self.sess.engine.main.h2_streams_late.inc();
     }
 
-    /// The session's own account, which ends with it.
     pub(super) fn close(&self) {
         let (acct, main) = (self.acct, self.sess.engine.main);
         main.s_req_hdrbytes.add(acct.req_head);
@@ -167,7 +163,7 @@ const SETTINGS: [&str; 6] = [
     "max_header_list_size",
 ];
 
-/// What a payload of SETTINGS says, each as varnishd's Debug records have it.
+/// Settings in a payload of SETTINGS, each as varnishd's Debug records have it.
 pub(super) fn settings_text(payload: &[u8]) -> impl Iterator<Item = String> {
     let (settings, _) = payload.as_chunks::<6>();
     settings.iter().map(|&[i0, i1, v0, v1, v2, v3]| {

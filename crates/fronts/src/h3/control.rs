@@ -11,7 +11,7 @@ use net::quic::{RecvStream, VarInt};
 
 use super::link::Link;
 
-/// Read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 512;
 
 /// Says what we take. The client's window has room for it, or it breaks the protocol (RFC 9114 6.2).
@@ -45,7 +45,6 @@ pub(super) fn go_away(link: &Link) {
     });
 }
 
-/// Reads a stream of the client's.
 pub(super) fn receive(link: &Rc<Link>, stream: RecvStream) {
     let link = link.clone();
     rt::spawn(async move {

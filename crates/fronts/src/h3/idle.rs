@@ -16,7 +16,7 @@ use super::link::{DRAIN_PAUSE, Link};
 /// each response.
 const FIRST_LOOK: u32 = 8;
 
-/// How far a connection without a request is on its way to its end.
+/// Progress of a connection without a request towards its end.
 #[derive(Default)]
 pub(super) struct Idle {
     stage: Stage,
@@ -80,7 +80,7 @@ impl Idle {
 #[derive(Default)]
 pub(super) struct Undelivered {
     streams: Vec<SendStream>,
-    /// So many are looked through for those that have arrived.
+    /// Number of responses at which they are searched for those that have arrived.
     many: usize,
     /// The end of others, which were waited for.
     arrival: Option<Pin<Box<dyn Future<Output = ()>>>>,
@@ -102,7 +102,6 @@ impl Undelivered {
         self.streams.retain(|sent| sent.priority().is_ok());
     }
 
-    /// Whether all have arrived.
     pub(super) fn have_arrived(&mut self) -> bool {
         self.forget_arrived();
         self.streams.is_empty() && self.arrival.is_none()

@@ -13,7 +13,7 @@ use tables::counters::{Counter, Main};
 
 use super::link::Group;
 
-/// How often frames of QUIC are looked at: a flood may last so long.
+/// Interval at which counts of QUIC's frames are looked at: a flood may last so long.
 const LOOK: Duration = Duration::from_secs(2);
 /// Connections looked at in a row before other tasks get their turn.
 const LOOK_BATCH: usize = 500;
@@ -49,7 +49,7 @@ pub(super) fn counter(abuse: Abuse, main: &Main) -> &Counter {
     }
 }
 
-/// What came between two looks.
+/// Differences between two looks.
 pub(super) fn counts(before: &Frames, now: &Frames) -> [(Abuse, u32); 4] {
     let more = |of: fn(&Frames) -> u64| of(now).saturating_sub(of(before));
     let windows = more(|f| f.windows).saturating_sub(WINDOWS_PER_DATA * more(|f| f.data));

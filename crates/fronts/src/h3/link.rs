@@ -20,7 +20,7 @@ use tables::tags::Tag;
 use super::idle::Undelivered;
 use super::limits;
 
-/// How long a client that was told that no more requests are taken may still be sending one.
+/// Time for which a client that was told that no more requests are taken may still be sending one.
 pub(super) const DRAIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// The connections of an endpoint, to be told of a drain.
@@ -63,11 +63,11 @@ impl Group {
     }
 }
 
-/// What a client has said on its control stream of how urgent requests are; those that it said first are forgotten first.
+/// Urgencies of requests that a client has sent on its control stream; the oldest are forgotten first.
 #[derive(Default)]
 pub(super) struct Priorities {
     changes: Cell<u32>,
-    /// Streams and urgencies.
+    /// Pairs of stream and urgency.
     said: RefCell<VecDeque<(u64, u8)>>,
 }
 
@@ -89,23 +89,20 @@ impl Priorities {
         self.changes.set(self.changes.get().wrapping_add(1));
     }
 
-    /// How often anything was said.
     pub(super) fn changes(&self) -> u32 {
         self.changes.get()
     }
 
-    /// What was said of this request.
+    /// The urgency of this request, if the client has set it.
     pub(super) fn of(&self, stream: u64) -> Option<u8> {
         self.said.borrow().iter().find(|(other, _)| *other == stream).map(|(_, urgency)| *urgency)
     }
 }
 
-/// A connection.
 pub(super) struct Link {
     pub(super) conn: Connection,
     pub(super) sess: Rc<Sess>,
     pub(super) group: Rc<Group>,
-    /// Our control stream, once it is begun.
     pub(super) control: RefCell<Option<SendStream>>,
     pub(super) priorities: Priorities,
     /// The handshake, where requests came by early data before its end.
@@ -116,7 +113,6 @@ pub(super) struct Link {
     undelivered: RefCell<Undelivered>,
     /// Since when nothing was done for the client: its last request ended, what was sent arrived, or it was told that no more requests are taken.
     quiet_since: Cell<Instant>,
-    /// The first stream that isn't answered any more.
     next_stream: Cell<u64>,
     has_gone_away: Cell<bool>,
     end: Cell<Option<SessClose>>,
@@ -130,7 +126,7 @@ pub(super) struct Link {
     held: Cell<usize>,
 }
 
-/// What a request holds of a head, or of trailers, that isn't whole: in its connection's sum.
+/// Bytes that a request holds of a head, or of trailers, that isn't whole: in its connection's sum.
 pub(super) struct Held {
     link: Rc<Link>,
     bytes: usize,
@@ -141,7 +137,7 @@ impl Held {
         Held { link, bytes: 0 }
     }
 
-    /// It holds so many bytes now, and waits for more.
+    /// Notes that it holds so many bytes now, and waits for more.
     pub(super) fn set(&mut self, bytes: usize) -> Result<(), Error> {
         self.change(bytes);
         let limit = self.link.sess.engine.params.load().h3_limit_head_bytes;
@@ -155,7 +151,7 @@ impl Held {
         Ok(())
     }
 
-    /// What it held is whole.
+    /// Notes that the held bytes are whole.
     pub(super) fn release(&mut self) {
         self.change(0);
     }
@@ -228,7 +224,6 @@ impl Link {
         true
     }
 
-    /// A request is over.
     pub(super) fn end_request(&self) {
         self.open.set(self.open.get() - 1);
         if self.open.get() == 0 {
@@ -246,7 +241,7 @@ impl Link {
         self.undelivered.borrow_mut().add(sent);
     }
 
-    /// Whether the client has all that was sent.
+    /// True if the client has all that was sent.
     pub(super) fn has_delivered(&self) -> bool {
         self.undelivered.borrow_mut().have_arrived()
     }
@@ -349,7 +344,7 @@ impl Link {
         }
     }
 
-    /// Why the session is over, whose connection ended so.
+    /// The reason for the session's end, given its connection's.
     #[expect(clippy::wildcard_enum_match_arm, reason = "quinn's errors")]
     pub(super) fn why_it_ended(&self, error: &ConnectionError) -> SessClose {
         if let Some(close) = self.end.get() {

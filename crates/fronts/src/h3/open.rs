@@ -26,15 +26,15 @@ use crate::handshake::{Failure, InProgress, report};
 /// QUIC's errors from here to here are TLS's alerts (RFC 9001 4.8).
 const CRYPTO_ERRORS: std::ops::RangeInclusive<u64> = 0x100..=0x1ff;
 
-/// What a handshake may hold: a connection of quinn's, a hello, what came of it out of order, rustls' state. In the sum that those over
-/// TCP have, too.
+/// Bytes that a handshake may hold: a connection of quinn's, a hello, what came of it out of order, rustls' state. In
+/// the sum that those over TCP have, too.
 const HANDSHAKE_BYTES: usize = 64 * 1024;
 
 /// A client's place in the counts, as `admit` gives it once its address is known to be its own.
 pub(super) enum Place<S> {
     /// Nothing: its connection ends.
     Known(Option<S>),
-    /// Its early data came first: at the handshake's end, if that is a good one.
+    /// Early data came first: the place comes at the end of a successful handshake.
     Awaited(Pin<Box<dyn Future<Output = Option<S>>>>),
 }
 
@@ -169,7 +169,7 @@ fn note_tls(conn: &Connection, sess: &Sess) {
     let _ = sess.tls.set(info);
 }
 
-/// What the log says of a handshake that failed; nothing if the client just went away.
+/// The failure to log for a handshake; `None` if the client just went away.
 #[expect(clippy::wildcard_enum_match_arm, reason = "quinn's errors")]
 fn failure(error: &ConnectionError) -> Option<Failure> {
     let (code, reason, is_ours) = match error {

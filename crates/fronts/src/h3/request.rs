@@ -24,13 +24,10 @@ use crate::waits::LINGER;
 /// Bytes of a request's body that are read at most behind its response. With the usual window of a stream they take several round trips.
 const LINGER_BYTES: usize = 512 * 1024;
 
-/// Why no request came of a stream.
 enum NoRequest {
     /// The client took it back, or is gone.
     Gone,
-    /// It takes too long.
     Slow,
-    /// It breaks the protocol.
     Broken(Error),
 }
 
@@ -87,7 +84,6 @@ async fn linger(mut recv: RecvStream) {
     let _ = recv.stop(VarInt::from_u32(Code::NoError.number()));
 }
 
-/// In the connection's count of requests.
 struct OpenRequest(Rc<Link>);
 
 impl Drop for OpenRequest {

@@ -11,20 +11,18 @@ use storage::Buf;
 /// A body's piece up to here is copied behind its frame's header: it is cheaper than one more piece.
 const COPY_BYTES: usize = 4096;
 
-/// How far a response is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// There is no head yet.
     Nothing,
-    /// Its body is under way; so many bytes of an announced length are still to come.
-    Body { left: Option<u64> },
-    /// It is whole.
+    /// The body is under way; `left` bytes of an announced length are still to come.
+    Body {
+        left: Option<u64>,
+    },
     Whole,
-    /// It will never be.
+    /// The response will never be whole.
     Broken,
 }
 
-/// What of a response is to be sent.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) state: State,
@@ -39,7 +37,6 @@ impl Response {
         Response { state: State::Nothing, own: Vec::new(), pieces: VecDeque::new(), bytes: 0 }
     }
 
-    /// Bytes queued.
     pub(super) fn queued(&self) -> usize {
         self.bytes
     }
@@ -95,7 +92,6 @@ impl Response {
         bytes
     }
 
-    /// The body is complete.
     pub(super) fn end(&mut self) {
         self.state = match self.state {
             State::Nothing | State::Broken | State::Body { left: Some(1..) } => State::Broken,
@@ -117,13 +113,14 @@ impl Response {
         }
     }
 
-    /// What is to be written next.
+    /// Pieces to be written next.
     pub(super) fn next(&mut self) -> &mut [Bytes] {
         self.cut();
         self.pieces.make_contiguous()
     }
 
-    /// So many pieces, and so many bytes in all, were written of [`Response::next`], which holds what is left of a piece.
+    /// Removes `bytes` bytes in all, and `pieces` whole pieces of [`Response::next`], which holds what is left of a
+    /// piece.
     pub(super) fn wrote(&mut self, pieces: usize, bytes: usize) {
         self.pieces.drain(..pieces);
         self.bytes -= bytes;

@@ -22,7 +22,6 @@ use super::link::{Held, Link};
 use super::response::{Response, State};
 use crate::waits::{RecvWait, SendWait};
 
-/// Read at once.
 const READ_BYTES: usize = 16 * 1024;
 /// Read at once while a head comes in.
 const HEAD_READ_BYTES: usize = 2 * 1024;
@@ -37,7 +36,7 @@ fn level(urgency: u8) -> i32 {
     DEFAULT - i32::from(urgency)
 }
 
-/// So many bytes of the announced length have come.
+/// Counts received bytes of the announced length down.
 fn count_down(left: &mut Option<u64>, bytes: usize) -> Result<(), Error> {
     if let Some(left) = left {
         *left = left.checked_sub(bytes as u64).ok_or(WRONG_LENGTH)?;
@@ -50,7 +49,6 @@ fn is_complete(left: Option<u64>) -> Result<(), Error> {
     if left.is_some_and(|left| left > 0) { Err(WRONG_LENGTH) } else { Ok(()) }
 }
 
-/// Where the request's body is.
 #[derive(Clone, Copy, Debug)]
 enum Body {
     None,
@@ -63,18 +61,16 @@ enum Body {
     Failed(BodyError),
 }
 
-/// What a stream's input had.
 enum Read {
     More(usize),
     End,
 }
 
-/// A request on its stream.
 pub(super) struct H3 {
     pub(super) link: Rc<Link>,
     send: SendStream,
     recv: RecvStream,
-    /// What was read; what lies before `used` is done with.
+    /// Bytes that were read; those before `used` are done with.
     pub(super) input: Vec<u8>,
     pub(super) used: usize,
     reader: Reader,
@@ -82,21 +78,18 @@ pub(super) struct H3 {
     /// The client's side has ended, in whatever way.
     is_ended: bool,
     body: Body,
-    /// It is an extended CONNECT: what the client sends is no body.
+    /// True for an extended CONNECT: what the client sends is no body.
     is_tunnel: bool,
     response: Response,
-    /// What the client is told of its body that isn't read.
     stops: Option<Code>,
     is_finished: bool,
     /// The client has reset or stopped the stream.
     was_reset: bool,
-    /// What it sent breaks the protocol.
     is_broken: bool,
     held: Held,
-    /// What came behind the request's body.
     trailers: Option<Head>,
     pub(super) acct: Acct,
-    /// How many changes of priorities it has heeded.
+    /// Number of changes of priorities already applied.
     priorities_seen: u32,
     recv_wait: RecvWait,
     send_wait: SendWait,
@@ -133,12 +126,10 @@ impl H3 {
         }
     }
 
-    /// The stream's number.
     pub(super) fn id(&self) -> u64 {
         self.send.id().into()
     }
 
-    /// Whether it came before the handshake's end.
     pub(super) fn is_early(&self) -> bool {
         self.recv.is_0rtt()
     }
@@ -147,7 +138,7 @@ impl H3 {
         self.response.state != State::Nothing
     }
 
-    /// Whether the request came to nothing by the client's doing.
+    /// True if the request came to nothing by the client's doing.
     pub(super) fn came_to_nothing(&self) -> bool {
         self.was_reset || self.is_broken
     }
@@ -156,7 +147,7 @@ impl H3 {
         matches!(self.body, Body::Failed(_))
     }
 
-    /// Whether the response was sent whole while the client still sends a body that nobody reads.
+    /// True if the response was sent whole while the client still sends a body that nobody reads.
     pub(super) fn lingers(&self) -> bool {
         let is_whole = self.response.state == State::Whole && self.is_finished;
         is_whole && !self.is_ended && self.stops == Some(Code::NoError)
@@ -385,7 +376,7 @@ impl H3 {
         self.fail_body(BodyError::Malformed(error.text))
     }
 
-    /// What the input has of the body; nothing if more has to be read.
+    /// The body's next piece in the input; `None` if more has to be read.
     fn next_piece(&mut self) -> Result<Option<Buf>, Error> {
         let Body::Unread { left, .. } = &mut self.body else { return Ok(None) };
         let step = self.reader.step(&self.input[self.used..])?;

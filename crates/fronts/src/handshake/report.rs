@@ -75,7 +75,7 @@ fn log(sess: &Sess) -> TxnLog {
     TxnLog::new(sess.engine.log.clone(), sess.vxid, Marker::Client)
 }
 
-/// What OpenSSL would say; nothing where release 9 has words of its own.
+/// OpenSSL's reason for the failure; `None` where release 9 has words of its own.
 fn reason(failure: &Failure) -> Option<Reason> {
     Some(match failure {
         Failure::Hello(error) => of_hello(*error),
@@ -146,7 +146,7 @@ pub(super) fn unwritten(sess: &Sess, fault: &WriteFault) {
     }
 }
 
-/// What TLS carries can't be read any more, and the session ends.
+/// Reports that TLS can't be read any more, and the session ends.
 pub(crate) fn broken(sess: &Sess, error: &tls::Error) {
     let mut log = log(sess);
     log.put(Tag::Error, b"ssl:-1:SSL_ERROR_SSL");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The chunk encoder (RFC 9112 7.1).
 
-/// What ends a chunked body without trailers.
+/// The end of a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// The line before a chunk's data, in hexadecimal with its CRLF; the CRLF after the data is the caller's to write.

@@ -10,7 +10,6 @@
 
 use message::chars::{is_blank, is_tchar, is_value_char};
 
-/// Where in an extension the decoder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extension {
     Begin,
@@ -34,7 +33,6 @@ impl Extension {
         if lax { Self::Lax } else { Self::Begin }
     }
 
-    /// Whether the line may end here.
     pub(super) fn may_end(self) -> bool {
         match self {
             Self::Name | Self::Token | Self::Closed | Self::Lax => true,

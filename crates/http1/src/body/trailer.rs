@@ -12,7 +12,6 @@ const FORBIDDEN: [&str; 3] = [names::CONTENT_LENGTH, names::TRANSFER_ENCODING, n
 /// The longest of these.
 const NAME_BYTES: usize = names::TRANSFER_ENCODING.len();
 
-/// Where in the section the decoder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     LineStart,
@@ -69,7 +68,7 @@ impl Trailers {
         std::mem::take(&mut self.lines)
     }
 
-    /// Whether it belongs to the empty line that ends the section.
+    /// True if the byte belongs to the empty line that ends the section.
     fn is_end(&self, at: Position, c: u8) -> bool {
         at == Position::EndLf || (at == Position::LineStart && matches!(c, b'\r' | b'\n'))
     }

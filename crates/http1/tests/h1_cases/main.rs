@@ -13,16 +13,15 @@ use message::{Head, names};
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 
-/// What the built-in VCL refuses, not the parser.
+/// Cases that the built-in VCL refuses, not the parser.
 const BUILTIN_VCL: &[&str] = &["ho-missing"];
 
 #[derive(Debug, Default)]
 struct Outcome {
-    /// What the origin would get, one entry per request whose head went there.
+    /// The bytes that the origin would get, one entry per request whose head went there.
     sent: Vec<Vec<u8>>,
     urls: Vec<Vec<u8>>,
     bodies: Vec<Vec<u8>>,
-    /// Requests that were complete.
     complete: usize,
     refused: Option<String>,
 }

@@ -15,15 +15,14 @@ use crate::frame::{ACK, END_STREAM, FrameHeader, HEADER_BYTES, Kind, PADDED, PRE
 use crate::priority::Priority;
 use crate::settings::MAX_WINDOW;
 
-/// Bytes of a PING.
 const PING_BYTES: u32 = 8;
-/// Of a SETTINGS frame: more than anybody says.
+/// Bytes of the longest SETTINGS frame: more than anybody sends.
 const MAX_SETTINGS_BYTES: u32 = 4096;
-/// Of a GOAWAY frame that mean something to us.
+/// Bytes of a GOAWAY frame that mean something to us.
 const GO_AWAY_BYTES: u32 = 8;
-/// Of a PRIORITY_UPDATE frame that are looked at.
+/// Bytes of a PRIORITY_UPDATE frame that are looked at.
 const MAX_PRIORITY_BYTES: u32 = 256;
-/// Of data in a frame that costs more than it brings.
+/// Bytes of data in a frame that costs more than it brings.
 const SMALL_DATA: u32 = 32;
 /// PRIORITY frames that a new stream may bring along.
 const PRIORITIES_PER_STREAM: u32 = 4;
@@ -152,7 +151,7 @@ impl Connection {
         Err(Fault::protocol("The first frame is no SETTINGS"))
     }
 
-    /// Whether the frame may be on this stream at all (RFC 9113 5.1, 5.1.1, 6).
+    /// Checks that the frame may be on this stream at all (RFC 9113 5.1, 5.1.1, 6).
     fn judge_stream(&self, header: FrameHeader) -> Result<(), Fault> {
         let is_idle = header.stream > self.highest;
         match header.kind {

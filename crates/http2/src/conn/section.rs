@@ -14,16 +14,15 @@ use crate::frame::{END_HEADERS, END_STREAM, FrameHeader, PADDED, PRIORITY};
 use crate::hpack::BadSection;
 use crate::settings::MAX_WINDOW;
 
-/// How much larger a section may become than it may be sent.
+/// Factor by which a decoded section may exceed the limit for encoded ones.
 const EXPANSION: usize = 2;
 
-/// What [`Builder`] puts into a head.
+/// Protocol that [`Builder`] puts into a head.
 const PROTO: &[u8] = b"HTTP/2.0";
 
 /// Bytes in front of a field section and behind it: length of the padding, priority, padding.
 const MOST_AROUND: u32 = 1 + 5 + 255;
 
-/// A field section that hasn't ended.
 #[derive(Debug)]
 pub(super) struct OpenSection {
     pub(super) stream: u32,
@@ -37,7 +36,7 @@ enum Purpose {
     Request,
     Response,
     Trailers,
-    /// It comes too late, or too early.
+    /// For no stream: the section comes too late, or too early.
     Nobody,
     /// Another stream is one too many.
     Refused,
@@ -83,7 +82,7 @@ impl Connection {
         Purpose::Request
     }
 
-    /// Of a stream that has begun.
+    /// The purpose of a section on a stream that has begun.
     fn later_section(&mut self, header: FrameHeader) -> Result<Purpose, Fault> {
         let closed = self.streams.past(header.stream);
         match self.streams.get(header.stream).filter(|_| closed.is_none()) {

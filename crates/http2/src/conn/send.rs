@@ -33,7 +33,7 @@ impl Connection {
         &self.out[self.out_at..]
     }
 
-    /// So much of the output is written.
+    /// Removes `len` written bytes from the output.
     pub fn wrote(&mut self, len: usize) {
         self.out_at += len;
         if self.out_at >= self.out.len() {
@@ -151,7 +151,7 @@ impl Connection {
         Ok(id)
     }
 
-    /// Whether the server takes extended CONNECT (RFC 8441), as far as it has said.
+    /// True if the server takes extended CONNECT (RFC 8441), as far as it has said.
     pub fn takes_connect(&self) -> bool {
         self.peer.enable_connect_protocol
     }
@@ -193,7 +193,7 @@ impl Connection {
         Ok(id)
     }
 
-    /// How many streams a client may open now.
+    /// Number of streams that a client may open now.
     pub fn slots(&self) -> usize {
         if self.ending != Ending::No || self.peer_last.is_some() || self.highest >= MAX_WINDOW - 1 {
             return 0;
@@ -202,7 +202,7 @@ impl Connection {
         (self.peer.max_concurrent_streams as usize).saturating_sub(open)
     }
 
-    /// Whether the server may have looked at a stream: not if its GOAWAY says so.
+    /// False if the server's GOAWAY says that it hasn't looked at a stream.
     pub fn was_processed(&self, id: u32) -> bool {
         self.peer_last.is_none_or(|last| id <= last)
     }
@@ -273,7 +273,8 @@ impl Connection {
         self.streams.offer(id, false, self.turn);
     }
 
-    /// Who sends next, and how much at most: by urgency, in turn among equals, and now and then who is less urgent.
+    /// The stream that sends next, and its most bytes: by urgency, in turn among equals, and now and then a less urgent
+    /// one.
     pub fn next_send(&self) -> Option<Grant> {
         let stream = self.streams.next(self.turn).filter(|_| self.send_window > 0)?;
         Some(Grant { stream, max: self.window(stream).min(self.frame_size()) })
@@ -290,7 +291,7 @@ impl Connection {
         self.peer.max_frame_size.min(DEFAULT_FRAME_SIZE) as usize
     }
 
-    /// Whether a stream's body is offered and a window keeps it back.
+    /// True if a stream's body is offered and a window keeps it back.
     pub fn is_blocked(&self, id: u32) -> bool {
         self.streams.is_blocked(id) || self.send_window <= 0 && self.streams.is_offered(id)
     }
@@ -334,7 +335,7 @@ impl Connection {
         }
     }
 
-    /// Resets a stream.
+    /// Resets a stream with this code.
     pub fn reset(&mut self, id: u32, code: ErrorCode) {
         if self.streams.get(id).is_none_or(|stream| stream.closed().is_some()) {
             return;
@@ -343,9 +344,9 @@ impl Connection {
         self.streams.close(id, Closed::ByUs);
     }
 
-    /// Whether the response is complete and the client still sends its request. The stream then gets no more window, and the rest of the
-    /// body may have any length. Some clients discard the response if a reset follows it at once (RFC 9113 8.1 forbids that): the owner
-    /// releases the stream later.
+    /// True if the response is complete and the client still sends its request. The stream then gets no more window,
+    /// and the rest of the body may have any length. Some clients discard the response if a reset follows it at once
+    /// (RFC 9113 8.1 forbids that): the owner releases the stream later.
     pub fn linger(&mut self, id: u32) -> bool {
         let is_server = self.role == Role::Server;
         let Some(stream) = self.streams.get_mut(id).filter(|stream| is_server && !stream.sends() && stream.receives())

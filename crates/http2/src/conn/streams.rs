@@ -6,7 +6,6 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::priority::Priority;
 use crate::settings::MAX_WINDOW;
 
-/// How a stream came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closed {
     /// Both sides have said all.
@@ -17,7 +16,6 @@ pub(super) enum Closed {
     ByPeer,
 }
 
-/// What one side may still send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Head,
@@ -25,7 +23,6 @@ enum Side {
     Ended,
 }
 
-/// A stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) id: u32,
@@ -41,7 +38,7 @@ pub(super) struct Stream {
     /// A client's extended CONNECT: what follows a success has no length, whatever that says.
     pub(super) is_tunnel: bool,
     is_offered: bool,
-    /// Its place in the order of sending, while it may send.
+    /// Key in the order of sending, while it may send.
     ready: Option<u64>,
     pub(super) priority: Priority,
     pub(super) send_window: i64,
@@ -52,7 +49,7 @@ pub(super) struct Stream {
     pub(super) consumed: u32,
     /// Bytes of padding and the like, which count as consumed once anything else is, or nothing is left of the window.
     pub(super) padding: u32,
-    /// It is on the list of those whose credit is due.
+    /// True while it is on the list of those whose credit is due.
     pub(super) is_due: bool,
     /// Bytes of the body that Content-Length still promises.
     pub(super) length_left: Option<u64>,
@@ -85,7 +82,6 @@ impl Stream {
         }
     }
 
-    /// A final head has come.
     pub(super) fn received_head(&mut self) {
         self.received = Side::Body;
     }
@@ -94,12 +90,10 @@ impl Stream {
         self.received != Side::Head
     }
 
-    /// The peer has said all.
     pub(super) fn received_all(&mut self) {
         self.received = Side::Ended;
     }
 
-    /// The peer may send more.
     pub(super) fn receives(&self) -> bool {
         self.received != Side::Ended && self.reset.is_none()
     }
@@ -116,21 +110,19 @@ impl Stream {
         self.sent = Side::Ended;
     }
 
-    /// We may send more.
     pub(super) fn sends(&self) -> bool {
         self.sent != Side::Ended && self.reset.is_none()
     }
 
-    /// How it ended, once it has.
     pub(super) fn closed(&self) -> Option<Closed> {
         let has_ended = self.received == Side::Ended && self.sent == Side::Ended;
         self.reset.or(has_ended.then_some(Closed::Ended))
     }
 }
 
-/// How many streams that are over are remembered.
+/// Number of ended streams that are remembered.
 const REMEMBERED: usize = 32;
-/// How many that we have reset: what was on its way for them may still come.
+/// Number of reset streams that are remembered: frames on their way may still come.
 const REMEMBERED_RESETS: usize = 256;
 
 /// One frame in so many is of a band behind the first.
@@ -143,7 +135,7 @@ const BAND_SHIFT: u32 = 56;
 /// Streams that a list without any keeps room for: there may be a list for each connection that was ever busy beside others.
 const KEPT_STREAMS: usize = 16;
 
-/// What streams take that aren't there any more: for those of another connection.
+/// Memory of streams that have ended: for those of another connection.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     list: VecDeque<Stream>,
@@ -157,7 +149,7 @@ pub(super) struct Streams {
     list: VecDeque<Stream>,
     /// Those that have body at hand and an open window, with what they are chosen by: the least first.
     ready: BTreeSet<(u64, u32)>,
-    /// How the last ones that are over ended.
+    /// Ends of the last streams that are over.
     past: Vec<(u32, Closed)>,
     past_at: usize,
     /// The last ones that we have reset.
@@ -231,7 +223,7 @@ impl Streams {
         self.find(id).map(|i| &mut self.list[i])
     }
 
-    /// How a stream that isn't there, or is over, ended: if that is known.
+    /// The end of a stream that isn't there, or is over: if that is known.
     pub(super) fn past(&self, id: u32) -> Option<Closed> {
         match self.get(id) {
             Some(stream) => stream.closed(),
@@ -297,7 +289,6 @@ impl Streams {
         }
     }
 
-    /// The connection is over.
     pub(super) fn end_all(&mut self) {
         for stream in &mut self.list {
             stream.reset.get_or_insert(Closed::ByUs);
@@ -328,7 +319,6 @@ impl Streams {
         }
     }
 
-    /// There is body at hand.
     pub(super) fn is_offered(&self, id: u32) -> bool {
         self.get(id).is_some_and(|stream| stream.is_offered)
     }
@@ -360,7 +350,7 @@ impl Streams {
         }
     }
 
-    /// It has had its turn, or another priority: its place changes.
+    /// Changes its position after its turn, or for another priority.
     pub(super) fn requeue(&mut self, id: u32, turn: u64) {
         let Some(stream) = self.get_mut(id) else { return };
         let key = key(stream, turn);
@@ -373,8 +363,8 @@ impl Streams {
         }
     }
 
-    /// Whose turn it is. RFC 9218 10 lets what is less urgent wait for ever; here one frame in [`FAVOUR`] is of a later band, of each
-    /// in turn: who waits sees one in `FAVOUR * BANDS` at least.
+    /// The stream whose turn it is. RFC 9218 10 lets a less urgent one wait for ever; here one frame in [`FAVOUR`] is
+    /// of a later band, of each in turn: a waiting stream gets one in `FAVOUR * BANDS` at least.
     pub(super) fn next(&self, turn: u64) -> Option<u32> {
         let &(key, id) = self.ready.first()?;
         if turn % FAVOUR != FAVOUR - 1 {
@@ -392,7 +382,7 @@ impl Streams {
     }
 }
 
-/// By urgency; then those that are of no use in part, one after the other; then the others in turn.
+/// The sorting key: by urgency; then streams that are of no use in part, one after the other; then the others in turn.
 fn key(stream: &Stream, turn: u64) -> u64 {
     let Priority { urgency, incremental } = stream.priority;
     let order = if incremental { turn } else { u64::from(stream.id) };
@@ -403,7 +393,7 @@ fn key(stream: &Stream, turn: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// What so many turns give to each of the streams, of these priorities.
+    /// Number of turns among `count` that each stream with these priorities gets.
     fn turns(priorities: &[(u8, bool)], count: u64) -> Vec<u64> {
         let mut streams = Streams::default();
         for (n, &(urgency, incremental)) in priorities.iter().enumerate() {

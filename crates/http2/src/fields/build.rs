@@ -11,12 +11,12 @@ use message::{Head, LostHeader, status};
 use super::{Class, FieldFault, Malformed, is_checked_field, is_good_name, is_good_value};
 use crate::priority::Priority;
 
-/// What a field section is.
+/// Kinds of field sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A request's head. `extended`: extended CONNECT is on (RFC 8441).
     Request {
-        /// Whether `:protocol` is taken.
+        /// True if `:protocol` is accepted.
         extended: bool,
     },
     /// A response's head, final or interim.
@@ -25,20 +25,21 @@ pub enum Kind {
     Trailers,
 }
 
-/// What a field section says beside what is in the head.
+/// Facts of a field section that aren't in the head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Section {
-    /// Content-Length.
+    /// The value of Content-Length.
     pub content_length: Option<u64>,
-    /// It is an extended CONNECT for a WebSocket. The head is that of the GET with which HTTP/1 asks for one (RFC 8441 5).
+    /// True for an extended CONNECT for a WebSocket. The head is that of the GET with which HTTP/1 asks for one (RFC
+    /// 8441 5).
     pub extended: bool,
-    /// The field `priority`.
+    /// Value of the field `priority`.
     pub priority: Option<Priority>,
-    /// It is well-formed, and still no request that anybody serves.
+    /// Reason to refuse a well-formed request.
     pub refusal: Option<Refusal>,
 }
 
-/// Why a request is to be answered with an error, without VCL.
+/// Reasons to answer a request with an error, without VCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// More than one host (400): two Host fields, or another one than `:authority`. The first is in the head.
@@ -56,10 +57,10 @@ const AUTHORITY: u8 = 8;
 const PROTOCOL: u8 = 16;
 const STATUS: u8 = 32;
 
-/// What is counted for a field beside its bytes (RFC 9113 6.5.2).
+/// Bytes counted for a field beside its own (RFC 9113 6.5.2).
 const FIELD_OVERHEAD: u64 = 32;
 
-/// Fills a head.
+/// Fills a head from fields.
 pub struct Builder<'a> {
     head: &'a mut Head,
     kind: Kind,
@@ -306,7 +307,7 @@ fn of_lost(lost: LostHeader) -> FieldFault {
     }
 }
 
-/// What is wrong with the bytes of a field.
+/// The fault in the bytes of a field.
 fn byte_fault(name: &[u8], value: &[u8]) -> FieldFault {
     debug_assert!(!is_checked_field(name, value));
     let name = name.strip_prefix(b":").unwrap_or(name);

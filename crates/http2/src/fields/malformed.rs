@@ -3,7 +3,7 @@
 
 use crate::error::ErrorCode;
 
-/// What is wrong.
+/// Faults of a field section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldFault {
     /// A name of no bytes.
@@ -22,15 +22,15 @@ pub enum FieldFault {
     LatePseudo,
     /// A pseudo-header field is missing.
     MissingPseudo(&'static str),
-    /// Not a method.
+    /// Invalid value of `:method`.
     Method,
     /// Not a path, nor `*` with OPTIONS.
     Path,
-    /// Not a scheme.
+    /// Invalid value of `:scheme`.
     Scheme,
-    /// Not an authority.
+    /// Invalid value of `:authority`.
     Authority,
-    /// Not a status.
+    /// Invalid value of `:status`.
     Status,
     /// A field that speaks of a connection.
     Connection,
@@ -55,7 +55,7 @@ pub enum FieldFault {
 /// A malformed message, and the field that makes it so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// What is wrong.
+    /// Fault of the field.
     pub fault: FieldFault,
     /// The beginning of the field as `name: value`.
     quote: Box<[u8]>,
@@ -85,7 +85,7 @@ impl Malformed {
         }
     }
 
-    /// Whether varnishd logs it as LostHeader, not as BogoHeader.
+    /// True if varnishd logs it as LostHeader, not as BogoHeader.
     pub fn is_lost_header(&self) -> bool {
         self.fault == FieldFault::TooManyFields
     }

@@ -57,7 +57,7 @@ fn fields(head: &Head, is_request: bool, take: &mut (impl FnMut(&[u8], &[u8]) + 
     }
 }
 
-/// What VCL sets may have control characters; a peer must not see one.
+/// Passes a field on without the control characters that VCL may have set.
 #[inline]
 fn give(field: &Field<'_>, take: &mut (impl FnMut(&[u8], &[u8]) + ?Sized)) {
     let value = field.value();

@@ -12,22 +12,22 @@ const INITIAL_TABLE: u32 = 4096;
 /// A section that can't be read to its end: the state of the table is lost, and the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadSection {
-    /// It isn't one (COMPRESSION_ERROR).
+    /// The section is invalid (COMPRESSION_ERROR).
     Broken(&'static str),
-    /// It becomes larger than anybody needs (ENHANCE_YOUR_CALM): two bytes may stand for a name of thousands.
+    /// The section becomes larger than anybody needs (ENHANCE_YOUR_CALM): two bytes may stand for a name of thousands.
     TooLarge,
 }
 
-/// What a field counts beside its bytes.
+/// Bytes counted for a field beside its own.
 const FIELD_OVERHEAD: usize = 32;
 
-/// What a peer's encoder has told.
+/// State that a peer's encoder has built up.
 #[derive(Debug)]
 pub struct Decoder {
     table: Table,
     /// The largest table that the peer may use.
     limit: u32,
-    /// What our settings say, once the peer has taken them.
+    /// Table size in our settings, once the peer has taken them.
     announced: u32,
     /// Our settings have made the table smaller: the peer must say that it knows (RFC 7541 4.2).
     expects_update: bool,
@@ -39,7 +39,7 @@ pub struct Decoder {
 pub type Sink<'a> = dyn FnMut(&[u8], &[u8], bool) + 'a;
 
 impl Decoder {
-    /// For a peer to which `announced` is said as SETTINGS_HEADER_TABLE_SIZE.
+    /// A decoder for a peer that is sent `announced` as SETTINGS_HEADER_TABLE_SIZE.
     pub fn new(announced: u32) -> Decoder {
         Decoder {
             table: Table::new(INITIAL_TABLE as usize),

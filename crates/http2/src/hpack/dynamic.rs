@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-/// What an entry counts beside its name and value.
+/// Bytes counted for an entry beside its name and value.
 const OVERHEAD: usize = 32;
 
 #[derive(Debug)]
@@ -14,7 +14,6 @@ struct Entry {
     is_checked: bool,
 }
 
-/// A field of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known<'a> {
     pub(super) name: &'a [u8],
@@ -100,7 +99,6 @@ impl Table {
         debug_assert!(self.bytes.len() + more <= self.max);
     }
 
-    /// Bytes of memory held.
     pub(super) fn memory(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
@@ -129,7 +127,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a list of pairs would do it.
+        /// The table behaves like a list of pairs.
         #[test]
         fn like_a_simple_one(steps in prop::collection::vec((0..60usize, 0..60usize, any::<bool>()), 0..60), max in 0..400usize) {
             let (mut table, mut model) = (Table::new(max), Vec::<(Vec<u8>, Vec<u8>)>::new());

@@ -15,7 +15,7 @@ const MOST_INTEGER: usize = 6;
 /// The name index's bits in a literal.
 const NAME_BITS: u32 = 4;
 
-/// What a peer must be told before the next section.
+/// State that the next section has to announce to the peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Encoder {
     /// The peer has made its table smaller than what we might have used: we say that we use none.
@@ -28,12 +28,12 @@ pub struct Encoder {
 const INITIAL_TABLE: u32 = 4096;
 
 impl Encoder {
-    /// The peer's SETTINGS_HEADER_TABLE_SIZE.
+    /// Sets the peer's SETTINGS_HEADER_TABLE_SIZE.
     pub fn table_size(&mut self, size: u32) {
         self.owes_update |= size < INITIAL_TABLE && !self.is_empty;
     }
 
-    /// Begins a section.
+    /// Begins a field section.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if self.owes_update {
             out.push(0x20);

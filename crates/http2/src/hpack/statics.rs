@@ -107,7 +107,7 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     same
 }
 
-/// By length, first, middle and last letter in any case.
+/// Hash by length, first, middle and last letter in any case.
 #[inline]
 const fn place_of(name: &[u8]) -> usize {
     let (first, middle, last) = (name[0] | 0x20, name[name.len() / 2] | 0x20, name[name.len() - 1] | 0x20);

@@ -3,7 +3,7 @@
 
 use http2::{ErrorCode, Kind, frame};
 
-/// What `bytes` begin with, a line a frame.
+/// The frames that `bytes` begin with, one per line.
 pub fn list(bytes: &[u8]) -> Vec<String> {
     let number = |payload: &[u8], at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().unwrap());
     let code = |payload: &[u8], at: usize| ErrorCode::from_number(number(payload, at)).name();
@@ -17,7 +17,6 @@ pub fn list(bytes: &[u8]) -> Vec<String> {
     frame::walk(bytes).map(|(header, payload)| text(header, payload)).collect()
 }
 
-/// One whole frame.
 pub fn whole(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     frame::write(&mut out, Kind::from_number(kind), flags, stream, payload);

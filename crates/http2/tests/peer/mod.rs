@@ -21,7 +21,7 @@ pub struct Peer {
     head: Head,
     scratch: Scratch,
     events: Vec<String>,
-    /// What is to be sent of each stream, and whether it is all.
+    /// Bytes to be sent of each stream, and whether these are all.
     bodies: BTreeMap<u32, (Vec<u8>, bool)>,
     pub received: BTreeMap<u32, Vec<u8>>,
 }
@@ -126,7 +126,7 @@ impl Peer {
         self.events.push(format!("{begin}{}{end}", before.unwrap_or(0) + len));
     }
 
-    /// What happened since.
+    /// Events since the last call.
     pub fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.events)
     }

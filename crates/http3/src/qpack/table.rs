@@ -104,14 +104,10 @@ pub(super) const TABLE: [(&str, &str); 99] = [
     ("x-frame-options", "sameorigin"),
 ];
 
-/// What the table has of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Name and value.
     Whole(usize),
-    /// The name.
     Name(usize),
-    /// Neither.
     Nothing,
 }
 
@@ -151,7 +147,6 @@ const fn by_length() -> [&'static [u8]; MAX_NAME + 1] {
     of!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32)
 }
 
-/// What it has of this field.
 pub(super) fn find(name: &[u8], value: &[u8]) -> Found {
     let mut found = Found::Nothing;
     for &index in BY_NAME.get(name.len()).copied().unwrap_or_default() {

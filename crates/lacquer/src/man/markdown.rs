@@ -90,7 +90,7 @@ fn capital(text: &str) -> String {
     }
 }
 
-/// What Markdown would read as marks, as text. What stands between backquotes is code already.
+/// Text, with escapes where Markdown would read marks. Text between backquotes is code already.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let is_paired = text.matches('`').count().is_multiple_of(2);

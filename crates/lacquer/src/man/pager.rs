@@ -15,7 +15,6 @@ const MAN_FAILED: [i32; 2] = [1, 2];
 /// Lines longer than this are hard to read.
 const WIDEST: usize = 100;
 
-/// Shows a page.
 pub fn show(roff: &str) {
     if !io::stdout().is_terminal() {
         return print::out(roff);
@@ -31,7 +30,7 @@ pub fn show(roff: &str) {
     }
 }
 
-/// Whether a pager was there to show it. A shell says 127 when it wasn't.
+/// True if a pager was there to show it. A shell says 127 when it wasn't.
 fn is_shown(pager: &mut Command, text: &str) -> bool {
     through(pager, text).is_some_and(|status| status != 127)
 }

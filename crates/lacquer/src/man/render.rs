@@ -16,7 +16,7 @@ pub fn render(roff: &str, width: usize) -> String {
 
 struct Page {
     out: String,
-    /// Of the paragraph that is being filled.
+    /// Words of the paragraph that is being filled.
     words: String,
     indent: usize,
     width: usize,

@@ -6,17 +6,17 @@
 pub trait Writer {
     /// The page's name and the section of the manual, as `.TH` has them.
     fn title(&mut self, name: &str, section: &str);
-    /// `.SH`.
+    /// The request `.SH`: a heading.
     fn heading(&mut self, text: &str);
-    /// `.SS`.
+    /// The request `.SS`: a heading below another.
     fn subheading(&mut self, text: &str);
-    /// A paragraph begins.
+    /// Says that a paragraph begins.
     fn paragraph(&mut self);
     /// An entry of a list begins; its text follows.
     fn term(&mut self, text: &str);
     /// A line of a paragraph or of an entry.
     fn text(&mut self, line: &str);
-    /// What comes until `outdent` stands further right.
+    /// Moves the text until `outdent` further right.
     fn indent(&mut self);
     /// The end of what `indent` began.
     fn outdent(&mut self);
@@ -60,12 +60,12 @@ pub fn read(roff: &str, writer: &mut impl Writer) {
     }
 }
 
-/// Without roff's escapes.
+/// The text without roff's escapes.
 fn plain(text: &str) -> String {
     text.replace("\\fB", "").replace("\\fR", "").replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
 }
 
-/// Whether a line is a request that `read` knows.
+/// True if a line is a request that `read` knows.
 #[cfg(test)]
 pub fn is_known(line: &str) -> bool {
     let request = line.split(' ').next().unwrap_or_default();

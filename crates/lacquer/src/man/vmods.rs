@@ -17,7 +17,6 @@ pub fn all() -> impl Iterator<Item = (String, &'static Module)> {
     MODULES.iter().map(|module| (format!("vmod_{}", module.name), module))
 }
 
-/// The page in roff.
 pub fn roff(module: &Module) -> String {
     let name = module.name;
     let title = format!("vmod_{name}").to_uppercase();
@@ -75,7 +74,7 @@ fn arguments(args: &[Arg]) -> String {
     args.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// As VCL would write it; `None` for what is unset.
+/// The value in VCL's form; `None` for what is unset.
 fn default(default: Default) -> Option<String> {
     Some(match default {
         Default::Bool(value) => value.to_string(),

@@ -6,7 +6,7 @@ use crate::group::Txn;
 use crate::number;
 use crate::record::{Rec, records};
 
-/// Whether the group passes. The parser bounds the depth.
+/// True if the group passes. The parser bounds the depth.
 pub fn eval(expr: &Expr, group: &[Txn<'_>]) -> bool {
     match expr {
         Expr::Or(members) => members.iter().any(|e| eval(e, group)),

@@ -19,7 +19,7 @@ pub struct Token {
     pub value: String,
 }
 
-/// Longer ones first.
+/// The signs, longer ones first.
 const SIGNS: &[&str] = &[
     "vxid", "and", "not", "==", "!=", "<=", ">=", "eq", "ne", "!~", "or", "<", ">", "~", "[", "]", "{", "}", "(", ")",
     ":", ",",
@@ -86,7 +86,7 @@ fn sign(rest: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Where the text in quotes ends, and whether it does.
+/// The offset at which the text in quotes ends, and true if it does.
 fn quoted(bytes: &[u8], begin: usize) -> (usize, bool) {
     let mut q = begin + 1;
     while q < bytes.len() {

@@ -8,7 +8,7 @@ use super::{Compare, Expr, Level, Operand, Test};
 use crate::names::{self, NameError};
 use crate::{number, select};
 
-/// Groups in groups.
+/// Depth of groups within groups.
 const MAX_DEPTH: u32 = 60;
 
 /// The query, or None when there is nothing in it.

@@ -50,7 +50,7 @@ fn row(name: &Name, held: &Held) -> String {
     format!("{name}\t{until}\t{renew}\t{}\t{next}\t{error}\n", standing.failures)
 }
 
-/// When it is tried again, if it is known to have failed.
+/// Time of the next attempt, if the last one is known to have failed.
 fn next(held: &Held) -> Option<f64> {
     held.standing.next_at.filter(|at| *at > seconds(SystemTime::now()))
 }

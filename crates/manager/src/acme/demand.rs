@@ -18,25 +18,25 @@ use crate::reply::ReplyExt;
 use crate::report::{Severity, print};
 use crate::worker::State;
 
-/// About so many names VCL is asked in one step.
+/// Number of names, on average, that VCL is asked about in one step.
 const QUESTIONS_A_STEP: usize = 8;
-/// It isn't asked again about a name for so long.
+/// Time for which VCL's answer about a name holds.
 const QUESTION_STANDS: Duration = Duration::from_secs(60);
-/// So many names begin to get a certificate within [`MINUTE`].
+/// Most names that begin to get a certificate within [`MINUTE`].
 const MOST_BEGUN: usize = 20;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What bounds it.
 #[derive(Debug, Default)]
 pub(crate) struct Bounds {
-    /// What VCL was asked about, and until when it isn't asked again.
+    /// Names that VCL was asked about, and the time until which it isn't asked again.
     asked: BTreeMap<Name, Mono>,
-    /// When the last names began to get a certificate.
+    /// Times at which the last names began to get a certificate.
     begun: Vec<Mono>,
 }
 
 impl Bounds {
-    /// Those of the names that VCL is to be asked about now. They are drawn: who asks for many names keeps nobody else's out.
+    /// Chooses the names that VCL is to be asked about now, at random: a client that asks for many names keeps nobody
+    /// else's out.
     fn choose(&mut self, mut names: Vec<Name>, now: Mono, draw: f64) -> Vec<Name> {
         self.asked.retain(|_, until| *until > now);
         names.retain(|name| !self.asked.contains_key(name));
@@ -48,7 +48,7 @@ impl Bounds {
         names
     }
 
-    /// Whether another name may begin.
+    /// Takes one of the places in [`MINUTE`] for another name; false if there is none.
     fn begin(&mut self, now: Mono) -> bool {
         self.begun.retain(|at| *at + MINUTE > now);
         let may = self.begun.len() < MOST_BEGUN;
@@ -60,7 +60,7 @@ impl Bounds {
 }
 
 impl Manager {
-    /// Asks the worker which names clients asked for, and has those that are allowed got.
+    /// Asks the worker which names clients asked for, and begins to get certificates for those that are allowed.
     pub(crate) fn look_for_demand(&mut self) {
         let now = self.now();
         let Some(acme) = self.acme.as_mut().filter(|acme| !acme.settings.on_demand.is_empty()) else { return };
@@ -86,7 +86,7 @@ impl Manager {
         text.lines().filter_map(|name| Name::parse(name).ok()).collect()
     }
 
-    /// What VCL allows of what it was asked about.
+    /// Names that VCL allows among those it was asked about.
     fn allowed_by_vcl(&mut self) -> Vec<Name> {
         let mut allowed = self.names_of_worker("debug.acme wanted allowed");
         let Some(acme) = &self.acme else { return Vec::new() };

@@ -18,10 +18,9 @@ use crate::fatal::errno_text;
 use crate::jail::Role;
 use crate::report::{Severity, print};
 
-/// How long until one that ended is followed by the next.
+/// Pause before a process that ended is followed by the next.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 
-/// One that runs.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -66,7 +65,6 @@ impl Manager {
         Ok(())
     }
 
-    /// Ends it. What it was about is begun anew by the next one.
     pub(crate) fn end_acme(&mut self) {
         let Some(acme) = &mut self.acme else { return };
         acme.restart = None;
@@ -92,19 +90,17 @@ impl Manager {
         acme.restart = Some(now + schedule::pause(FIRST_PAUSE, acme.deaths, None, schedule::draw()));
     }
 
-    /// What to wait for.
     pub(crate) fn acme_descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.acme.as_ref()?.process.as_ref().map(|process| process.socket.as_fd())
     }
 
-    /// When the next one is to begin, or the worker to be asked.
+    /// Time at which the next process is to begin, or the worker to be asked.
     pub(crate) fn acme_due(&self) -> Option<Mono> {
         let acme = self.acme.as_ref()?;
         let both = acme.restart.into_iter().chain(acme.demand);
         both.reduce(|first, due| if due < first { due } else { first })
     }
 
-    /// Does what is due.
     pub(crate) fn on_acme_timer(&mut self) {
         let now = self.now();
         let Some(acme) = &self.acme else { return };
@@ -117,7 +113,6 @@ impl Manager {
         }
     }
 
-    /// Takes what it says.
     pub(crate) fn tend_acme(&mut self) {
         let Some(process) = self.acme.as_mut().and_then(|acme| acme.process.as_mut()) else { return };
         // Once: more makes the socket readable again.
@@ -140,7 +135,7 @@ impl Manager {
         }
     }
 
-    /// False: it can't be answered.
+    /// Handles one report; false if it can't be answered.
     fn on_acme_report(&mut self, report: Report) -> bool {
         match report {
             Report::Account(credentials) => {

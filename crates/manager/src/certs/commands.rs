@@ -11,7 +11,6 @@ use super::{Certs, Row, Standing, config};
 use crate::core::Manager;
 use crate::reply::Reply;
 
-/// What `tls.cert.load` was told.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Load {
     id: Option<String>,
@@ -66,7 +65,7 @@ fn protocols(list: &str) -> Result<Vec<usize>, String> {
 }
 
 impl Manager {
-    /// Runs one of them.
+    /// Runs a command about certificates.
     pub(crate) fn tls_command(&mut self, request: &Request, run: fn(&mut Manager, &[String]) -> Reply) -> Reply {
         if !self.certs.is_on() {
             return Reply::cant("TLS has not been configured");

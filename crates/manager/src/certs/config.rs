@@ -16,7 +16,7 @@ use crate::jail::Jail;
 /// Bytes that a configuration may have: a line for each of a hundred thousand certificates, and more.
 const LONGEST_CONFIG: usize = 16 << 20;
 
-/// What says the same here.
+/// Keys without effect, and the ones to use instead.
 const INSTEAD: [(&str, &str); 2] = [
     ("backlog", ": the parameter listen_depth has"),
     ("ssl-handshake-timeout", ": the parameter tls_handshake_timeout has"),
@@ -26,12 +26,11 @@ const INSTEAD: [(&str, &str); 2] = [
 #[derive(Debug)]
 pub struct Config {
     file: hitch::File,
-    /// One for each frontend.
+    /// One name for each frontend.
     names: Vec<String>,
 }
 
 impl Config {
-    /// Reads it.
     pub fn read(path: &str, jail: &Jail) -> Result<Config, Fatal> {
         let bytes = jail.privileged(|| files::bytes_of(path, LONGEST_CONFIG));
         let bytes = bytes.or_else(|reason| argument(format!("-A: Cannot open '{path}': {reason}")))?;
@@ -45,12 +44,11 @@ impl Config {
         Ok(Config { names, file })
     }
 
-    /// Whether a frontend has this name.
     pub fn has(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)
     }
 
-    /// What to listen on, as `-a` says it.
+    /// Listeners of the file in the form of `-a`.
     pub fn listeners(&self) -> impl Iterator<Item = String> {
         self.file
             .frontends
@@ -59,17 +57,15 @@ impl Config {
             .map(|(frontend, name)| format!("{name}={},https", frontend.endpoint))
     }
 
-    /// Blocks of the ACME client.
     pub fn acme(&self) -> &[hitch::Block] {
         &self.file.acme
     }
 
-    /// A file of keys for tickets.
     pub fn ticket_keys(&self) -> Option<&str> {
         self.file.ticket_keys.as_deref()
     }
 
-    /// What is said of keys that have no effect.
+    /// Notices about keys that have no effect.
     pub fn notes(&self, path: &str) -> Vec<String> {
         let ignored = self.file.ignored.iter().map(|(key, line)| {
             let hint = INSTEAD.iter().find(|(known, _)| known == key).map_or("", |(_, hint)| hint);
@@ -245,7 +241,7 @@ pub fn overrides(said: &Said, lists: &mut Vec<Listed>, jail: &Jail) -> Result<tl
     Ok(overrides)
 }
 
-/// Who asks for certificates has to know whose.
+/// Refuses settings that ask for certificates without saying whose.
 fn check_client_verify(overrides: &tls::settings::Overrides) -> Result<(), String> {
     use tls::settings::ClientVerify;
     match overrides.client_verify {

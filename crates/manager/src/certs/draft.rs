@@ -10,7 +10,7 @@ use super::files::Fresh;
 use super::{Candidate, Certs, Current, Row, Standing};
 use crate::fatal::errno_text;
 
-/// See the module.
+/// A snapshot of the certificates that a thread makes a bundle of.
 #[derive(Debug)]
 pub struct Draft {
     scopes: Vec<Scope>,
@@ -29,13 +29,13 @@ impl Draft {
         }
     }
 
-    /// Whether the certificates are still those that it was taken of.
+    /// True if the certificates haven't changed since the draft was made.
     pub fn is_of(&self, certs: &Certs) -> bool {
         // Who changes rows that somebody else has, too, gets others.
         Arc::ptr_eq(&self.rows, &certs.rows)
     }
 
-    /// The same once more, for another thread.
+    /// A second draft of the same certificates, for another thread.
     pub fn another(&self) -> Draft {
         let Draft { scopes, lists, rows, current } = self;
         Draft { scopes: scopes.clone(), lists: lists.clone(), rows: rows.clone(), current: current.clone() }

@@ -10,7 +10,7 @@ use super::{Certs, Row, Standing};
 use crate::core::Manager;
 use crate::report::{Severity, print};
 
-/// Between surveys.
+/// Seconds between two surveys.
 const STEP: i64 = 10;
 const DAY: i64 = 86_400;
 /// A certificate ends soon when so much is left, or this part of its life, whichever is less: one that is renewed by itself gets
@@ -20,34 +20,30 @@ const SOON_PART: i64 = 6;
 /// Lines that one survey writes at most.
 const MOST_LINES: usize = 20;
 
-/// What there is to be said of a certificate.
+/// Reasons to report a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concern {
-    /// Its end is over.
     Expired,
-    /// Its time hasn't begun.
+    /// The certificate isn't valid yet.
     Early,
-    /// It ends soon.
     Ends,
-    /// It has no OCSP answer, though it should.
+    /// An expected OCSP response is missing.
     Unstapled,
 }
 
-/// What was said last of a certificate, and when.
+/// The last concern reported of a certificate, and when.
 pub type Told = Option<(Concern, i64)>;
 
-/// What a survey found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// In use.
     pub certificates: u64,
-    /// Of these, whose end is over.
+    /// Expired certificates among them.
     pub expired: u64,
-    /// And that end soon.
+    /// Certificates among them that end soon.
     pub ending: u64,
-    /// Until the first of them ends.
+    /// Time until the first of them ends.
     pub next_end: Duration,
-    /// To be said now.
+    /// Messages to be logged now.
     pub lines: Vec<(Severity, String)>,
 }
 
@@ -151,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Of that many days, which end so many days from now.
+    /// A certificate that is valid for `life` days and ends in `left` days.
     fn row(id: &str, life: i64, left: i64) -> Row {
         let facts = Facts { not_before: (left - life) * DAY, not_after: left * DAY, ..Facts::default() };
         Row { standing: Standing::Active, ..Row::of(Entry { id: id.into(), facts, ..Entry::default() }) }

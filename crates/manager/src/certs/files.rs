@@ -16,25 +16,24 @@ use crate::fatal::errno_text;
 /// An OCSP answer is a few hundred bytes, with certificates a few thousand.
 const LONGEST_OCSP: usize = 64 << 10;
 
-/// What is to be sent and signed with, as it was just read.
+/// Key, chain and OCSP response, as just read.
 #[derive(Clone, Debug)]
 pub struct Fresh {
     pub pair: Pair,
     pub staple: Staple,
 }
 
-/// An OCSP answer of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Staple {
-    /// Empty if there is none that is of use.
+    /// The response; empty if there is none that is of use.
     pub answer: Vec<u8>,
-    /// When it may be shown.
+    /// Period in which it may be sent.
     pub span: Span,
-    /// Why there is none, though there should be.
+    /// Reason why an expected response is missing.
     pub trouble: Option<String>,
 }
 
-/// By which one sees that a file has changed.
+/// Metadata by which a change of a file is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature([i64; 6]);
 
@@ -51,18 +50,17 @@ pub struct Paths<'a> {
     pub chain: &'a str,
     pub key: &'a str,
     pub ocsp: &'a str,
-    /// See [`tls::bundle::Entry`].
     pub is_ocsp_awaited: bool,
 }
 
 impl Paths<'_> {
-    /// How the files are now; None of one that can't be looked at.
+    /// The present signatures of the files; `None` for one that can't be looked at.
     pub fn signatures(&self) -> [Option<Signature>; 3] {
         [self.chain, self.key, self.ocsp].map(|path| if path.is_empty() { None } else { signature(path) })
     }
 }
 
-/// How a file is now; None of one that can't be looked at.
+/// The present signature of a file; `None` if it can't be looked at.
 pub fn signature(path: &str) -> Option<Signature> {
     let m = std::fs::metadata(path).ok()?;
     let size = i64::try_from(m.len()).unwrap_or(i64::MAX);
@@ -100,7 +98,7 @@ pub fn load(paths: Paths<'_>) -> Result<(Fresh, Facts), String> {
     Ok((Fresh { pair, staple }, facts))
 }
 
-/// What the leaf says of itself; one that names nobody is of no use.
+/// The facts of the leaf. A certificate without names is refused.
 pub fn of_pair(pair: &Pair) -> Result<Facts, String> {
     let facts =
         pair.chain.first().ok_or_else(|| PemError::NoCertificate.to_string()).and_then(|leaf| facts::read(leaf))?;
@@ -142,7 +140,7 @@ pub fn read(path: &str, what: &str, most: usize) -> Result<Zeroizing<Vec<u8>>, S
     if bytes.is_empty() { Err(at(path, &PemError::Empty)) } else { Ok(bytes) }
 }
 
-/// At most so many bytes of a regular file.
+/// Reads at most `most` bytes of a regular file.
 ///
 /// # Errors
 /// In words.

@@ -10,14 +10,13 @@ use super::watch::{Change, Watched};
 use super::{Certs, files};
 use crate::jail::Jail;
 
-/// A list, and what is known of its file.
 #[derive(Debug, Default)]
 pub struct Listed {
     pub list: List,
     watched: Watched<1>,
-    /// It was read again and isn't in use yet.
+    /// True if it was read again and isn't in use yet.
     is_fresh: bool,
-    /// Why its file isn't what is in use.
+    /// Reason why its file isn't in use.
     trouble: Option<String>,
 }
 
@@ -60,7 +59,7 @@ impl Listed {
         [jail.privileged(|| files::signature(&self.list.path))]
     }
 
-    /// What workers have is `used`: what was read since is forgotten.
+    /// Goes back to the list in `used`, which workers have; true if something else was read.
     fn forget_fresh(&mut self, used: List) -> bool {
         let was_fresh = std::mem::take(&mut self.is_fresh);
         if was_fresh {
@@ -101,7 +100,7 @@ impl Certs {
         changes
     }
 
-    /// What workers have stands: true for a list of which something else was read.
+    /// Goes back to the lists that workers have: true for each of which something else was read.
     pub(super) fn forget_fresh_lists(&mut self) -> Vec<bool> {
         let Some(used) = self.current.as_ref().and_then(|current| current.bundle.lists()) else { return Vec::new() };
         // Those that were named since have come behind them.
@@ -123,13 +122,13 @@ impl Certs {
         }
     }
 
-    /// What is wrong with a list of that number.
+    /// The fault of the list with that number.
     pub(super) fn trouble_of_list(&self, number: Option<u32>) -> Option<&str> {
         self.lists.get(number? as usize)?.trouble.as_deref()
     }
 }
 
-/// What is in such a file.
+/// Reads the DER elements of such a file.
 fn read(kind: ListKind, path: &str, jail: &Jail) -> Result<Vec<Vec<u8>>, String> {
     let at = |reason: String| format!("{} {path}: {reason}", kind.key());
     let longest = match kind {

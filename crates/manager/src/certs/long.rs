@@ -23,10 +23,10 @@ use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::reply::Reply;
 
-/// How long files are read in a row.
+/// Longest time for which files are read in a row.
 const LONGEST_STEP: Duration = Duration::from_millis(20);
 
-/// What a command asked for, and how far it is.
+/// A command that takes long, and its progress.
 #[derive(Debug)]
 pub struct Work {
     command: Command,
@@ -36,7 +36,7 @@ pub struct Work {
 #[derive(Debug)]
 enum Command {
     Commit,
-    /// With what was read of the file of keys for tickets.
+    /// Reloads all; holds the keys read from the file of keys for tickets.
     Reload(Option<Vec<TicketKey>>),
 }
 
@@ -44,26 +44,23 @@ enum Command {
 enum Stage {
     Reading(Rereading),
     Making(Making),
-    /// It failed for this reason.
     Failed(String),
 }
 
-/// A thread makes a bundle.
 #[derive(Debug)]
 struct Making {
     draft: Draft,
     made: Receiver<Result<Candidate, String>>,
-    /// Hangs up when it is made.
+    /// Hangs up when the bundle is made.
     done: OwnedFd,
 }
 
 impl Certs {
-    /// Whether what changes certificates has to wait for its turn.
     pub fn is_at_work(&self) -> bool {
         self.work.is_some()
     }
 
-    /// What hangs up once there is something to do.
+    /// The descriptor that hangs up once there is something to do.
     pub fn work_descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.work.as_ref()?.stage {
             Stage::Making(making) => Some(making.done.as_fd()),
@@ -71,7 +68,6 @@ impl Certs {
         }
     }
 
-    /// When there is, without one.
     pub fn work_due(&self, now: Mono) -> Option<Mono> {
         match &self.work.as_ref()?.stage {
             Stage::Making(_) => None,
@@ -97,7 +93,7 @@ impl Certs {
     }
 }
 
-/// Whether a command changes certificates, and so waits for one that isn't done.
+/// True if a command changes certificates, and so waits for one that isn't done.
 pub fn changes_certificates(id: CommandId) -> bool {
     matches!(
         id,
@@ -110,8 +106,8 @@ pub fn changes_certificates(id: CommandId) -> bool {
 }
 
 impl Manager {
-    /// Begins a command that takes long, so that its answer comes later ([`Manager::answer_later`]). False: it is one that is answered at
-    /// once.
+    /// Begins a command that takes long, so that its reply comes later ([`Manager::answer_later`]). False for a command
+    /// that is answered at once.
     pub(crate) fn begins_long_command(&mut self, id: CommandId) -> bool {
         if self.certs.rows.len() <= MANY {
             return false;
@@ -138,7 +134,6 @@ impl Manager {
         }
     }
 
-    /// Goes on with such a command.
     pub(crate) fn tend_long_command(&mut self) {
         let Some(Work { command, stage }) = self.certs.work.take() else { return };
         match self.advance(stage) {

@@ -16,9 +16,9 @@ use crate::fatal::errno_text;
 use crate::jail::Jail;
 use crate::report::{Severity, print};
 
-/// Between looks.
 pub const STEP: Duration = Duration::from_secs(1);
-/// How long a step looks at files, at most: the manager has other things to do. The rest is looked at in the next one.
+/// Longest time for which a step looks at files: the manager has other things to do. The rest is looked at in the next
+/// one.
 const LONGEST_STEP: Duration = Duration::from_millis(50);
 /// With so many certificates changes are gathered for a while: each time all of them are written anew.
 pub(super) const MANY: usize = 1000;
@@ -27,7 +27,7 @@ const GATHERED: Duration = Duration::from_secs(5);
 /// Looks that are passed over at most after a certificate couldn't be put in place: two to the power of this.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// So many are named in a line.
+/// Most ids named in a line.
 const MOST_NAMED: usize = 20;
 
 /// A bundle that a thread puts together, for what was read again.
@@ -39,30 +39,34 @@ pub struct Making {
 }
 
 impl Making {
-    /// Of what was read again it is made.
+    /// Gives the certificates that the bundle is made for.
     pub(super) fn into_read(self) -> Vec<String> {
         self.read
     }
 }
 
-/// What became of a certificate whose files had changed.
+/// Outcome for a certificate whose files had changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Change {
-    /// They were read.
-    Read { id: String },
-    /// They are of no use.
-    Refused { id: String, reason: String },
+    Read {
+        id: String,
+    },
+    /// The files are of no use.
+    Refused {
+        id: String,
+        reason: String,
+    },
 }
 
 /// Files as they were when they were read, or when they were found to be of no use.
 #[derive(Clone, Copy, Debug)]
 pub struct Watched<const N: usize> {
     seen: [Option<Signature>; N],
-    /// How they were at the last look, if not so any more.
+    /// Signatures at the last look, if they differ from those that were read.
     changing: Option<[Option<Signature>; N]>,
-    /// They are read again, whether they changed or not: nobody knows whether they are what is in use.
+    /// The files are read again, whether they changed or not: nobody knows whether they are what is in use.
     is_unsure: bool,
-    /// How often in a row they could be read and not be put in place, and the looks that are passed over for it.
+    /// Number of times in a row that files could be read and not be put in place, and looks still passed over for it.
     failed: u32,
     passes: u32,
 }
@@ -74,7 +78,7 @@ impl<const N: usize> Default for Watched<N> {
 }
 
 impl<const N: usize> Watched<N> {
-    /// Nobody knows whether what is in use is what they are now.
+    /// Files that may differ from what is in use.
     pub fn unsure() -> Self {
         Watched { is_unsure: true, ..Watched::default() }
     }
@@ -93,23 +97,21 @@ impl<const N: usize> Watched<N> {
         self.changing.replace(now) == Some(now)
     }
 
-    /// They were read when they were like this.
+    /// Notes the signatures with which the files were read.
     pub fn saw(&mut self, now: [Option<Signature>; N]) {
         (self.seen, self.changing, self.is_unsure) = (now, None, false);
     }
 
-    /// What was read of them is forgotten.
     pub fn doubt(&mut self) {
         self.is_unsure = true;
     }
 
-    /// What was read of them couldn't be put in place: they are left alone for a while, for twice as many looks each time.
+    /// Leaves the files alone for a while, as they couldn't be put in place: for twice as many looks each time.
     pub fn pass_over(&mut self) {
         self.failed = (self.failed + 1).min(MOST_DOUBLINGS);
         self.passes = 1 << self.failed;
     }
 
-    /// What was read of them is in use.
     pub fn succeed(&mut self) {
         (self.failed, self.passes) = (0, 0);
     }
@@ -166,7 +168,7 @@ impl Certs {
         }
     }
 
-    /// Whether workers have just that.
+    /// True if workers have just that.
     fn is_in_use(&self, at: usize, fresh: &Fresh) -> bool {
         let Some(current) = &self.current else { return false };
         let Some(keyed) = self.rows[at].place.and_then(|place| current.bundle.keyed(place)) else { return false };
@@ -177,12 +179,12 @@ impl Certs {
             && fresh.staple.answer == keyed.ocsp
     }
 
-    /// These were read again, and come with the next bundle.
+    /// Collects ids that were read again, for the next bundle.
     pub(super) fn gather(&mut self, read: Vec<String>, now: Mono) {
         (self.gathered, self.gathered_since) = (read, Some(now));
     }
 
-    /// What was read again can't be put in place: it is tried again, each time after twice as many looks.
+    /// Tries certificates that couldn't be put in place later again, each time after twice as many looks.
     pub(super) fn regret(&mut self, reason: &str) {
         let renewed: Vec<usize> = (0..self.rows.len())
             .filter(|at| self.rows[*at].fresh.is_some() && self.rows[*at].place.is_some())
@@ -198,7 +200,7 @@ impl Certs {
     }
 }
 
-/// The first of them, and how many more there are.
+/// The first of the ids, and how many more there are.
 fn some_of(ids: &[String]) -> String {
     match ids.split_at_checked(MOST_NAMED) {
         Some((first, [_, ..])) => format!("{}, and {} more", first.join(", "), ids.len() - MOST_NAMED),

@@ -15,7 +15,8 @@ use crate::upgrade::state::OpenSession;
 const KINDS: [(Kind, &str); 3] = [(Kind::Telnet, "telnet"), (Kind::Master, "master"), (Kind::Debug, "debug")];
 
 impl Session {
-    /// What the next program has to know; `None` in the midst of a command, and of a kind that isn't told on.
+    /// The session's state for the next program; `None` in the midst of a command, and for a kind that isn't handed
+    /// over.
     pub fn parts(&self, asks: bool) -> Option<OpenSession> {
         if self.awaits.is_some() {
             return None;
@@ -34,10 +35,10 @@ impl Session {
         })
     }
 
-    /// Of what [`Session::parts`] gave.
+    /// Rebuilds a session.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The fault of its parts.
     pub fn from_parts(parts: &OpenSession, now: Mono) -> Result<Session, String> {
         let copy = |fd| sys::fd::duplicate_inherited(fd).map_err(|e| format!("CLI session {}: {e}", parts.identity));
         let kind = KINDS.iter().find(|(_, word)| *word == parts.kind);
@@ -63,17 +64,16 @@ impl Session {
         })
     }
 
-    /// Whether it is the connection of -M.
+    /// True for the connection of -M.
     pub fn is_master(&self) -> bool {
         self.kind == Kind::Master
     }
 
-    /// Whether it is that of `--watch`, which isn't told on.
+    /// True for the connection of `--watch`, which isn't handed over.
     pub fn is_watch(&self) -> bool {
         self.kind == Kind::Watch
     }
 
-    /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         self.ended
     }

@@ -10,7 +10,6 @@ use super::*;
 
 const SIZE: u64 = 4 << 20;
 
-/// A directory that goes when this does.
 struct Place(PathBuf);
 
 impl Place {

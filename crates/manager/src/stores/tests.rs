@@ -32,7 +32,7 @@ fn told(specs: &[&str]) -> String {
     stores.iter().map(row).collect::<Vec<_>>().join(" ")
 }
 
-/// Of varnishd's own words where it has some.
+/// The expected messages are varnishd's where it has some.
 const TABLE: &[(&[&str], &str)] = &[
     (&[], "s0=default 104857600 Transient=default"),
     (&["malloc"], "s0=malloc Transient=default"),

@@ -9,15 +9,14 @@ use crate::core::Manager;
 use crate::reply::ReplyExt;
 use crate::worker::Worker;
 
-/// How long probes may take to come back.
+/// Longest wait for the first results of probes.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks.
+/// Time between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A backend's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
-    /// What the operator said: `healthy` or `sick`; `probe`: nothing. One without a probe is `healthy` from the start.
+    /// The operator's setting: `healthy`, `sick` or `probe`. A backend without a probe is `healthy` from the start.
     admin: String,
     is_healthy: bool,
 }

@@ -15,24 +15,24 @@ use crate::reply::Status;
 use crate::report::{Severity, print};
 use crate::worker::Worker;
 
-/// So many may be there at a time; the oldest ends for the next one.
+/// Most leaving workers at a time; the oldest ends for the next one.
 pub const MOST: usize = 8;
-/// How much longer than its time one may take before it is ended.
+/// Time added to the limit before a leaving worker is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// One of them.
+/// A worker that ends when its connections do.
 #[derive(Debug)]
 pub struct Leaving {
     pub worker: Worker,
-    /// Where its last words are.
+    /// Segment of its panic message.
     pub panic: Shared,
     pub panic_file: OwnedFd,
-    /// Its directory of shared memory.
     pub memory: PathBuf,
     pub started: Mono,
-    /// When its time is over.
+    /// End of its time.
     pub until: Mono,
-    /// It has handed over to a successor, which hears of what it is told to invalidate, and may still serve what it had.
+    /// True if it has handed over to a successor, which hears of what it is told to invalidate, and may still serve
+    /// what it had.
     pub hands_over: bool,
 }
 
@@ -43,18 +43,17 @@ impl Leaving {
 }
 
 impl Manager {
-    /// What to wait for.
     pub(crate) fn leaving_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.upgrade.leaving.iter().flat_map(|leaving| leaving.worker.descriptors())
     }
 
-    /// When the first is to be ended that takes too long.
+    /// Time at which the first that takes too long is killed.
     pub(crate) fn leaving_due(&self) -> Option<Mono> {
         let ends = self.upgrade.leaving.iter().map(|leaving| leaving.until + GRACE + Duration::from_millis(1));
         ends.reduce(|first, end| if end < first { end } else { first })
     }
 
-    /// Relays what they print, and buries those that have ended.
+    /// Relays their output, and buries those that have ended.
     pub(crate) fn tend_leaving(&mut self) {
         self.upgrade.leaving.iter_mut().for_each(|leaving| leaving.worker.relay_output());
         let now = self.now();
@@ -64,7 +63,7 @@ impl Manager {
         }
     }
 
-    /// Has them do what the present worker is about to. One that is gone meanwhile has nobody to serve.
+    /// Sends them a command for the present worker, too. One that is gone meanwhile has nobody to serve.
     pub(crate) fn tell_leaving(&mut self, line: &[u8]) {
         let now = self.now();
         // Who has handed over serves nothing any more that the present one invalidates.

@@ -12,22 +12,21 @@ use crate::core::Manager;
 use crate::reply::{Reply, ReplyExt};
 use crate::report::{Severity, print};
 
-/// How long a worker that leaves may take to let go of what it serves.
+/// Time in which a leaving worker has to let go of what it serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The sockets of a worker that is about to begin.
 #[derive(Debug)]
 pub(crate) struct Ends {
-    /// To the worker whose place it takes, if that hands over.
+    /// Socket to the worker whose place it takes, if that hands over.
     pub former: Option<OwnedFd>,
-    /// To the one that will take its place.
+    /// Socket to the worker that will take its place.
     pub successor: OwnedFd,
-    /// What it locks as long as it writes to disks; an opening of its own.
+    /// File that it locks as long as it writes to disks; an opening of its own.
     pub write_lock: Option<File>,
 }
 
 impl Ends {
-    /// For the worker to inherit.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let lock = self.write_lock.as_ref().map(AsFd::as_fd);
         self.former.iter().chain([&self.successor]).map(AsFd::as_fd).chain(lock)
@@ -94,7 +93,7 @@ impl Manager {
         Ok(())
     }
 
-    /// The successor failed: what the worker of before had left to it in memory is of no use any more.
+    /// Drops what the worker of before had left to its successor in memory, as that one failed.
     pub(crate) fn undo_handover(&mut self) {
         let answer = self.worker.command("debug.handover undo");
         if answer.text() == "undone" {
@@ -103,7 +102,7 @@ impl Manager {
         }
     }
 
-    /// Nobody but the present worker reads the stores' memory from now on.
+    /// Has all workers but the present one stop reading the stores' memory.
     fn have_leaving_let_go(&mut self) {
         for leaving in self.upgrade.leaving.iter_mut().filter(|leaving| leaving.hands_over) {
             leaving.worker.reply_timeout = PATIENCE;

@@ -46,7 +46,7 @@ use crate::usage::OWN_VERSION;
 use crate::vcls::Vcls;
 use crate::worker::{State as Life, Worker};
 
-/// What the program before this one left, if there was one.
+/// State left by the program before this one.
 #[derive(Debug)]
 pub struct Inherited {
     file: File,
@@ -141,7 +141,7 @@ fn copy(fd: i32) -> Result<OwnedFd, String> {
     sys::fd::duplicate_inherited(fd).map_err(|e| format!("descriptor {fd}: {}", errno_text(&e)))
 }
 
-/// What is asked for by the command line and by the file of -A as it is now.
+/// The ACME client for the command line and the present file of -A.
 fn acme(options: &Options, jail: &Jail) -> Result<Option<Acme>, String> {
     let path = options.ordered.iter().find_map(|item| match item {
         OrderedArg::Tls(path) => Some(path),
@@ -385,7 +385,7 @@ impl Manager {
         }
     }
 
-    /// Has the worker whose place was taken accept no more; what is to be said.
+    /// Has the worker whose place was taken accept no more; returns a message.
     fn dismiss_worker(&mut self, writer: &str) -> String {
         let (now, limit) = (self.now(), self.params.upgrade_drain);
         // A worker that can't be told ends, as ever, and the next one needs no leave.
@@ -407,7 +407,7 @@ impl Manager {
     }
 }
 
-/// Whether this directory holds the shared memory of that worker, as its index says.
+/// True if this directory holds the shared memory of that worker, as its index says.
 fn is_memory_of(dir: &str, pid: i32) -> bool {
     let index = std::fs::read_to_string(Path::new(dir).join("_.index")).unwrap_or_default();
     index.starts_with(&format!("# {pid} "))

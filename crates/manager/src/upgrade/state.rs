@@ -13,10 +13,10 @@ use cli::client::quote;
 use cli::handoff::{Quic, Transport};
 use cli::words::split;
 
-/// What the text begins with; any change of the lines counts the number up.
+/// First line of the text; any change of the lines counts the number up.
 const HEAD: &str = "LACQUER-UPGRADE 5";
 
-/// A listener's sockets and what is known of them.
+/// A listener's sockets and settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listening {
     pub name: String,
@@ -30,17 +30,14 @@ pub struct Listening {
     pub sockets: Vec<i32>,
 }
 
-/// A store's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenStore {
     pub store: String,
     pub file: i32,
     pub bytes: u64,
-    /// See [`crate::storefile::StoreFile::life`].
     pub life: u64,
 }
 
-/// A VCL or a label.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vcl {
     pub name: String,
@@ -50,11 +47,10 @@ pub struct Vcl {
     /// Certificates and keys for its backends, in sealed memory.
     pub keys: Option<i32>,
     pub uses: Vec<String>,
-    /// For how many seconds it could have gone cold.
+    /// Seconds for which it could have gone cold.
     pub idle: Option<f64>,
 }
 
-/// A worker that runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunningWorker {
     pub pid: i32,
@@ -62,17 +58,15 @@ pub struct RunningWorker {
     pub output: i32,
     /// The file of its last words.
     pub panic: i32,
-    /// Its directory of shared memory.
     pub memory: PathBuf,
-    /// For how many seconds it has lived.
+    /// Seconds for which it has lived.
     pub lived: f64,
     /// One of an earlier upgrade: how many seconds its connections have left.
     pub leaves_in: Option<f64>,
-    /// It has handed over what outlives workers, and may still read it.
+    /// True if it has handed over what outlives workers, and may still read it.
     pub hands_over: bool,
 }
 
-/// A CLI connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenSession {
     /// `telnet`, `master` or `debug`.
@@ -80,16 +74,15 @@ pub struct OpenSession {
     pub identity: String,
     pub input: i32,
     pub output: Option<i32>,
-    /// Until it has answered.
+    /// The challenge that it hasn't answered yet.
     pub challenge: Option<Vec<u8>>,
     pub unread: Vec<u8>,
     pub unsent: Vec<u8>,
     pub is_closing: bool,
-    /// It asked for the upgrade and waits for the answer.
+    /// True if it asked for the upgrade and waits for the reply.
     pub asks: bool,
 }
 
-/// How a worker ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Death {
     pub at: f64,
@@ -100,16 +93,13 @@ pub struct Death {
     pub emptied: bool,
 }
 
-/// All of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     /// Name and version of the program that wrote this.
     pub writer: String,
-    /// The command line.
     pub args: Vec<OsString>,
-    /// Where the program lies, for the next upgrade.
     pub program: PathBuf,
-    /// The program that wrote this, open: what goes on when the new one fails.
+    /// The program that wrote this, open: it goes on when the new one fails.
     pub writer_file: i32,
     pub workdir: PathBuf,
     pub identity: String,
@@ -126,18 +116,19 @@ pub struct State {
     pub journal: Option<i32>,
     /// The journal of stores that are kept.
     pub journal_file: Option<i32>,
-    /// What a worker locks as long as it writes to disks.
+    /// File that a worker locks as long as it writes to disks.
     pub write_lock: Option<i32>,
-    /// The way from the present worker to its successor: the successor's end.
+    /// Socket from the present worker to its successor: the successor's end.
     pub relay: Option<i32>,
-    /// The bundle of certificates, the keys for tickets, and the manager's end of the way to the present worker for others.
+    /// The bundle of certificates, the keys for tickets, and the manager's end of the socket on which the present
+    /// worker gets new ones.
     pub certificates: Option<i32>,
     pub ticket_keys: Option<i32>,
     pub secrets: Option<i32>,
     /// The present worker's signer, and the way to it; and those of workers of before.
     pub signer: Option<(i32, i32)>,
     pub leaving_signers: Vec<i32>,
-    /// Where keys for tickets are read.
+    /// Path of the file of keys for tickets.
     pub ticket_file: Option<String>,
     /// When another key is made, by the monotonic clock.
     pub ticket_due: Option<f64>,
@@ -155,9 +146,9 @@ pub struct State {
     pub total_deaths: u64,
     pub recent_deaths: Vec<f64>,
     pub restarts: u32,
-    /// What the present worker is to clients of QUIC, if there is a listener for it.
+    /// Keys for QUIC that workers share, if there is a listener for it.
     pub quic: Option<Quic>,
-    /// What tokens of waiting rooms are signed by.
+    /// Key for tokens of waiting rooms.
     pub class_key: [u8; 32],
     pub exit_status: i32,
     pub secret: Option<PathBuf>,
@@ -168,12 +159,11 @@ pub struct State {
     pub sessions: Vec<OpenSession>,
 }
 
-/// Why a text is none that this program can use.
+/// Reasons why this program can't use a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateError {
     /// Not a state, or of another version.
     Head(String),
-    /// A line.
     Line(String),
 }
 
@@ -187,7 +177,6 @@ impl std::fmt::Display for StateError {
 }
 
 impl State {
-    /// Every descriptor that it names.
     pub fn descriptors(&self) -> BTreeSet<i32> {
         let mut all = BTreeSet::from([self.writer_file]);
         all.extend(self.listeners.iter().flat_map(|l| &l.sockets));
@@ -211,7 +200,6 @@ impl State {
         all
     }
 
-    /// As text.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(format!("{HEAD}\n").into_bytes());
         out.line("writer", [self.writer.as_bytes()]);
@@ -276,7 +264,6 @@ impl State {
         out.0
     }
 
-    /// Reads what [`State::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<State, StateError> {
         let mut lines = bytes.split(|b| *b == b'\n');
         let head = lines.next().unwrap_or_default();

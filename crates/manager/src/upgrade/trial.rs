@@ -22,10 +22,10 @@ use crate::usage::OWN_VERSION;
 /// The program name under which this executable is on trial.
 pub const PROGRAM: &str = "lacquer-upgrade-trial";
 
-/// What one that can take over answers first.
+/// First words of a program that can take over.
 const GOOD: &str = "LACQUER-UPGRADE can take over: ";
 
-/// The longest state.
+/// Bytes of the longest state.
 const LONGEST: u64 = 64 << 20;
 
 /// Has a program tried: its version, or why it can't.
@@ -88,7 +88,6 @@ fn try_state(state: &State, modules: Modules) -> Result<(), String> {
     }
 }
 
-/// The stores of a command line.
 pub fn stores_of(ordered: &[OrderedArg]) -> Result<Stores, String> {
     let mut stores = Stores::default();
     for arg in ordered {

@@ -24,12 +24,11 @@ impl Vcls {
         (progs.collect(), self.active.clone(), self.booted)
     }
 
-    /// Names of the warm ones.
     pub fn warm_names(&self) -> Vec<String> {
         self.progs.iter().filter(|prog| prog.warm).map(|prog| prog.name.clone()).collect()
     }
 
-    /// Of what [`Vcls::parts`] gave; None when it makes no sense.
+    /// Continues from the parts that [`Vcls::parts`] gave; `None` when they make no sense.
     pub fn from_parts(progs: &[state::Vcl], active: Option<String>, booted: u32, now: Mono) -> Option<Vcls> {
         let is_known = |name: &String| progs.iter().any(|prog| prog.name == *name);
         if !active.iter().chain(progs.iter().flat_map(|prog| &prog.uses)).all(is_known) {

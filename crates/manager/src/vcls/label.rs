@@ -7,7 +7,6 @@ use super::{Prog, State, Vcls, WorkerCli, check_name, label_line};
 use crate::reply::{Reply, ReplyExt, Status};
 
 impl Vcls {
-    /// `vcl.label`
     pub fn label(&mut self, label: &str, target: &str, now: Mono, worker: &mut dyn WorkerCli) -> Result<Reply, Reply> {
         check_name(label)?;
         let existing = self.at(label);
@@ -59,7 +58,7 @@ impl Vcls {
         Ok(Reply::ok(""))
     }
 
-    /// Whether `target` is reached from `from`; the way is described on the way back.
+    /// True if `target` is reached from `from`; `path` describes the way.
     fn reaches(&self, from: &str, target: &str, path: &mut String) -> bool {
         if from == target {
             return true;

@@ -9,7 +9,6 @@ impl Vcls {
         if self.active.as_ref() == Some(&prog.name) { "active" } else { "available" }
     }
 
-    /// `vcl.list` as text.
     pub fn list(&self) -> String {
         let mut rows = String::new();
         for prog in &self.progs {
@@ -32,7 +31,6 @@ impl Vcls {
         table(&rows)
     }
 
-    /// The members of `vcl.list -j`'s array.
     pub fn list_json(&self) -> String {
         let mut text = String::new();
         for prog in &self.progs {
@@ -74,7 +72,6 @@ impl Vcls {
         text
     }
 
-    /// `vcl.deps` as text.
     pub fn deps(&self) -> String {
         let mut rows = String::new();
         for prog in &self.progs {
@@ -88,7 +85,6 @@ impl Vcls {
         table(&rows)
     }
 
-    /// The members of `vcl.deps -j`'s array.
     pub fn deps_json(&self) -> String {
         let mut text = String::new();
         for prog in &self.progs {

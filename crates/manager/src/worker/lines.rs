@@ -29,7 +29,6 @@ impl Lines {
         }
     }
 
-    /// The last line that was complete.
     pub fn last(&self) -> &[u8] {
         &self.last
     }

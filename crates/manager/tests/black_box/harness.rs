@@ -34,7 +34,7 @@ pub fn kill(pid: i32, signal: i32) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).expect("it lives");
 }
 
-/// Until no such process is left. Somebody else's child: there is nothing to wait on but its disappearance.
+/// Waits until no such process is left. It is somebody else's child: there is nothing to wait on but its disappearance.
 pub fn wait_gone(pid: i32) {
     while Path::new(&format!("/proc/{pid}/cmdline")).exists()
         && !std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default().contains(") Z ")
@@ -99,7 +99,6 @@ pub struct Instance {
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl Instance {
-    /// The directory's name only.
     pub fn reserve() -> Instance {
         // Each in its own: others come and go beside it.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -190,7 +189,7 @@ impl Instance {
         Cli { stream, replies: ReplyDecoder::new() }
     }
 
-    /// Authenticated.
+    /// An authenticated connection to -T.
     pub fn connect(&self) -> Cli<TcpStream> {
         let raw = self.connect_raw();
         self.authenticate(raw.stream)

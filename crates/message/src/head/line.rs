@@ -12,7 +12,7 @@ pub(crate) struct Line {
     at: u32,
     len: u32,
     name_len: u16,
-    /// From the line's start to its value.
+    /// Offset of the value from the line's start.
     value_at: u16,
     key: u16,
     pub(crate) flags: u16,
@@ -46,7 +46,7 @@ impl Line {
         Line::of_parts(&text[..name_len], at, text.len(), name_len + 1 + blanks)
     }
 
-    /// As [`Line::new`] for a line of `len` bytes whose value begins at `value_at`, behind the name.
+    /// The same as [`Line::new`] for a line of `len` bytes whose value begins at `value_at`, behind the name.
     #[inline]
     pub(crate) fn of_parts(name: &[u8], at: usize, len: usize, value_at: usize) -> Option<Line> {
         let (value_at, _end) = (u16::try_from(value_at).ok()?, u32::try_from(at + len).ok()?);
@@ -103,7 +103,7 @@ impl Line {
     }
 }
 
-/// Whether two names of the same length are the same in any case, eight letters at a time.
+/// True if two names of the same length are the same in any case, eight letters at a time.
 #[inline]
 fn same(a: &[u8], b: &[u8]) -> bool {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
@@ -186,13 +186,13 @@ impl<'a> Field<'a> {
         self.text
     }
 
-    /// Whether the name is this one, in any case.
+    /// True if the name is this one, in any case.
     #[inline]
     pub fn is(&self, name: impl AsRef<[u8]>) -> bool {
         self.name().eq_ignore_ascii_case(name.as_ref())
     }
 
-    /// Whether a Connection field of the same head nominates it (after [`crate::hop::connection`]).
+    /// True if a Connection field of the same head nominates it (after [`crate::hop::connection`]).
     pub fn is_nominated(&self) -> bool {
         self.flags & NOMINATED != 0
     }

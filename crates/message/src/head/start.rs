@@ -17,9 +17,9 @@ pub enum Version {
 }
 
 impl Version {
-    /// HTTP/1.0.
+    /// Version of HTTP/1.0 messages.
     pub const HTTP10: Version = Version::Http(10);
-    /// HTTP/1.1.
+    /// Version of HTTP/1.1 messages.
     pub const HTTP11: Version = Version::Http(11);
 
     /// Reads `HTTP/d.d`, case included.
@@ -94,7 +94,7 @@ impl Head {
         self.status
     }
 
-    /// Whether the status on the wire is `n`.
+    /// True if the status on the wire is `n`.
     pub fn is_status(&self, n: u16) -> bool {
         self.status % 1000 == n
     }
@@ -104,12 +104,12 @@ impl Head {
         status::digits(self.status)
     }
 
-    /// The reason phrase.
+    /// The reason phrase; empty in a request.
     pub fn reason(&self) -> &[u8] {
         self.reason.slice(&self.arena)
     }
 
-    /// Whether this is a request's head.
+    /// True for a request's head.
     pub fn is_request(&self) -> bool {
         self.method.len > 0
     }

@@ -87,7 +87,7 @@ impl Head {
     }
 }
 
-/// What the table says of a line.
+/// The table's entry for a line.
 struct Entry {
     len: usize,
     name_len: usize,
@@ -145,7 +145,7 @@ impl<'a> StoredHead<'a> {
         })
     }
 
-    /// The status.
+    /// Status of the response.
     pub fn status(&self) -> u16 {
         self.status
     }
@@ -155,7 +155,7 @@ impl<'a> StoredHead<'a> {
         self.proto
     }
 
-    /// The reason phrase.
+    /// Reason phrase of the response.
     pub fn reason(&self) -> &'a [u8] {
         self.reason
     }

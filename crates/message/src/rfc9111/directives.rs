@@ -41,29 +41,29 @@ impl Extent {
     }
 }
 
-/// What a response tells this cache. Seconds that can't be read are 0, as doubt must not make a response live longer
-/// (RFC 9111 4.2.1); of several equal directives the first counts.
+/// Directives of a response for this cache. Seconds that can't be read are 0, as doubt must not make a response live
+/// longer (RFC 9111 4.2.1); of several equal directives the first counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseDirectives {
     /// A targeted field spoke: Cache-Control and Expires are nothing to us (RFC 9213 2.2).
     pub is_targeted: bool,
-    /// `max-age`
+    /// Directive `max-age` in seconds.
     pub max_age: Option<u32>,
-    /// `s-maxage`
+    /// Directive `s-maxage` in seconds.
     pub s_maxage: Option<u32>,
-    /// `stale-while-revalidate`
+    /// Directive `stale-while-revalidate` in seconds.
     pub stale_while_revalidate: Option<u32>,
-    /// `stale-if-error`
+    /// Directive `stale-if-error` in seconds.
     pub stale_if_error: Option<u32>,
-    /// `no-store`
+    /// Directive `no-store` is present.
     pub no_store: bool,
-    /// `public`
+    /// Directive `public` is present.
     pub public: bool,
-    /// `must-revalidate`
+    /// Directive `must-revalidate` is present.
     pub must_revalidate: bool,
-    /// `proxy-revalidate`
+    /// Directive `proxy-revalidate` is present.
     pub proxy_revalidate: bool,
-    /// `must-understand`
+    /// Directive `must-understand` is present.
     pub must_understand: bool,
     no_cache: Extent,
     private: Extent,
@@ -118,7 +118,7 @@ impl ResponseDirectives {
         }
     }
 
-    /// Whether each use needs a successful validation: `no-cache` without names.
+    /// True if each use needs a successful validation: `no-cache` without names.
     pub fn must_validate(&self) -> bool {
         self.no_cache == Extent::Whole
     }
@@ -128,19 +128,19 @@ impl ResponseDirectives {
         self.no_cache.names()
     }
 
-    /// Whether the response, as far as it has what is named, is for one user: `private`, or `private="names"` of fields that
-    /// are there.
+    /// True if the response, as far as it has the named fields, is for one user: `private`, or `private="names"` of
+    /// fields that are there.
     pub fn is_private(&self, response: &Head) -> bool {
         self.private == Extent::Whole || self.private.names().iter().any(|name| response.has(name))
     }
 
-    /// Whether a stale response must never be served without a validation, whatever else is said (RFC 9111 4.2.4).
+    /// True if a stale response must never be served without a validation, whatever else is said (RFC 9111 4.2.4).
     pub fn forbids_stale(&self) -> bool {
         self.must_validate() || self.must_revalidate || self.proxy_revalidate
     }
 }
 
-/// What a request asks of the cache.
+/// Directives of a request for the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestDirectives {
     /// `no-cache`: nothing without a validation.
@@ -180,7 +180,7 @@ impl RequestDirectives {
         all
     }
 
-    /// Whether what is fresh by itself might not do.
+    /// True if a response that is fresh by itself might not do.
     pub fn limits_freshness(&self) -> bool {
         self.no_cache || self.max_age.is_some() || self.min_fresh.is_some()
     }
@@ -209,7 +209,7 @@ fn each_directive(value: &[u8], mut found: impl FnMut(&[u8], Option<&[u8]>)) {
     }
 }
 
-/// What is in quotes, without them and what escapes; anything else as it is.
+/// The content of a quoted string, without quotes and escapes; anything else as it is.
 fn unquoted(argument: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     let Some(inside) = argument.strip_prefix(b"\"").and_then(|a| a.strip_suffix(b"\"")) else { return argument.into() };
     if !inside.contains(&b'\\') {

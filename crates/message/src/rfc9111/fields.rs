@@ -40,12 +40,12 @@ impl Dictionary {
         Some(Dictionary(members))
     }
 
-    /// Whether it says nothing.
+    /// True if it has no members.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Its members.
+    /// The dictionary's members.
     pub fn members(&self) -> impl Iterator<Item = (&[u8], &Item)> {
         self.0.iter().map(|(key, item)| (&key[..], item))
     }

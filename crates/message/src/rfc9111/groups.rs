@@ -8,7 +8,7 @@ use crate::Head;
 const MAX_GROUPS: usize = 128;
 const MAX_NAME: usize = 256;
 
-/// What the tag of a group begins with. No field can name such a tag: see [`crate::tags::is_plain`].
+/// Prefix of a group's tag. No field can name such a tag: see [`crate::tags::is_plain`].
 const GROUP: &[u8] = b"\x01g";
 
 /// Tags of the groups that a response from `host` belongs to.

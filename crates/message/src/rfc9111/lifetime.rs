@@ -10,20 +10,20 @@ use crate::{Head, date, names};
 /// When the request was sent and its answer came, by the same clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExchangeTimes {
-    /// `request_time`
+    /// Time `request_time` of RFC 9111.
     pub sent: Real,
-    /// `response_time`
+    /// Time `response_time` of RFC 9111.
     pub received: Real,
 }
 
 /// For how long a response is fresh, in seconds since its origin made it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lifetime {
-    /// Its fields say so.
+    /// Given by its fields.
     Explicit(f64),
-    /// Its last change makes it likely.
+    /// Estimated from its last change.
     Heuristic(f64),
-    /// Nothing tells.
+    /// Neither given nor estimated.
     Unknown,
 }
 
@@ -37,7 +37,7 @@ impl Lifetime {
     }
 }
 
-/// `corrected_initial_age`.
+/// The `corrected_initial_age` of RFC 9111, 4.2.3, in seconds.
 pub fn initial_age(response: &Head, times: ExchangeTimes) -> f64 {
     let date = response.get(names::DATE).and_then(lenient_date);
     let apparent = date.map_or(0.0, |date| times.received.since(date).max(0.0));

@@ -4,7 +4,7 @@
 
 use crate::{Head, names};
 
-/// Whether the method changes nothing at the origin (RFC 9110 9.2.1, and those of the registry).
+/// True if the method changes nothing at the origin (RFC 9110 9.2.1, and those of the registry).
 pub fn is_safe(method: &[u8]) -> bool {
     matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PROPFIND" | b"REPORT" | b"SEARCH" | b"QUERY" | b"PRI")
 }
@@ -66,7 +66,7 @@ pub(super) fn normal_host(host: &[u8]) -> Vec<u8> {
     host.strip_suffix(b":80").or_else(|| host.strip_suffix(b":443")).unwrap_or(host).to_ascii_lowercase()
 }
 
-/// Without the segments `.` and `..` (RFC 3986 5.2.4).
+/// The target without the segments `.` and `..` (RFC 3986 5.2.4).
 fn clean(target: &[u8]) -> Vec<u8> {
     let path_end = target.iter().position(|&c| c == b'?').unwrap_or(target.len());
     let (path, query) = target.split_at(path_end);

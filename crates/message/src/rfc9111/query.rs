@@ -13,7 +13,7 @@ use crate::Head;
 const MAX_NAMES: usize = 256;
 const MAX_PARAMS: usize = 1024;
 
-/// What a response says of queries. That of one which says nothing isn't any.
+/// Parts of a query on which a response depends. A response that names none has no such value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryVariance {
     names: Names,
@@ -25,7 +25,7 @@ pub struct QueryVariance {
 enum Names {
     /// All parameters matter but these.
     AllBut(Vec<Vec<u8>>),
-    /// These matter.
+    /// Only these parameters matter.
     Only(Vec<Vec<u8>>),
 }
 

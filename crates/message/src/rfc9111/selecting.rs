@@ -53,7 +53,7 @@ pub fn values(spec: &[u8], request: &Head, supported: Codings, out: &mut Vec<u8>
     }
 }
 
-/// Whether `request` gets the variant with these values. A damaged key matches nothing.
+/// True if `request` gets the variant with these values. A damaged key matches nothing.
 pub fn matches(key: &[u8], request: &Head, supported: Codings) -> bool {
     let mut entries = Entries(key);
     let is_same = |entry: vary::Entry<'_>| {
@@ -65,7 +65,7 @@ pub fn matches(key: &[u8], request: &Head, supported: Codings) -> bool {
     entries.by_ref().all(is_same) && entries.0.is_empty()
 }
 
-/// What a request has for a name in a key.
+/// A request's value for a name in a key.
 fn selecting<'r>(name: &[u8], request: &'r Head) -> Option<Cow<'r, [u8]>> {
     let (field, language) = match memchr::memchr(b';', name) {
         Some(at) => (&name[..at], Some(&name[at + 1..])),
@@ -160,7 +160,7 @@ fn languages(value: &[u8]) -> Option<Languages> {
     Some(Languages(all))
 }
 
-/// `q=0.123` in thousandths.
+/// Parses `q=0.123` into thousandths.
 fn weight(text: &[u8]) -> Option<u16> {
     let text = text.strip_prefix(b"q=").or_else(|| text.strip_prefix(b"Q="))?;
     let (whole, rest) = text.split_first()?;
@@ -192,7 +192,7 @@ mod tests {
         head
     }
 
-    /// Whether a response to `first` with these fields is one for `second`.
+    /// Checks if a response to `first` with these fields is one for `second`.
     fn check(response: &[&str], first: &[&str], second: &[&str], want: bool) {
         let (first, second) = (head(first), head(second));
         let spec = key(&head(response), &first).unwrap().unwrap();

@@ -4,26 +4,26 @@
 use super::ResponseDirectives;
 use crate::{Head, conditional, names};
 
-/// Why no fresh response is at hand.
+/// Reasons why no fresh response is at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleCause {
     /// The origin gave no answer: no connection, a time-out, an answer that broke off.
     Disconnected,
-    /// It answered with an error that tells of its own trouble: 500, 502, 503 or 504.
+    /// The origin answered with an error of its own: 500, 502, 503 or 504.
     ServerError,
     /// The client takes what is stale for so many seconds at most.
     MaxStale(u32),
 }
 
 impl StaleCause {
-    /// That of a status, if it is one.
+    /// The cause for a status, if it is one.
     pub fn of_status(status: u16) -> Option<Self> {
         matches!(status % 1000, 500 | 502 | 503 | 504).then_some(StaleCause::ServerError)
     }
 }
 
-/// Whether what is stale for `staleness` seconds may be served. While the origin is out of reach anything may that doesn't
-/// forbid it; what says stale-if-error says for how long.
+/// True if a response that is stale for `staleness` seconds may be served. While the origin is out of reach anything
+/// may that doesn't forbid it; stale-if-error sets the limit where it is given.
 pub fn may_serve_stale(directives: &ResponseDirectives, cause: StaleCause, staleness: f64) -> bool {
     if directives.forbids_stale() {
         return false;
@@ -38,7 +38,7 @@ pub fn may_serve_stale(directives: &ResponseDirectives, cause: StaleCause, stale
     }
 }
 
-/// Whether a 200 to HEAD tells that what is stored isn't what a GET would bring by now (RFC 9111 4.3.5).
+/// True if a 200 to HEAD shows that the stored response isn't what a GET would bring by now (RFC 9111 4.3.5).
 pub fn is_outdated(stored: &Head, answer: &Head) -> bool {
     let differs = |name| answer.get(name).is_some_and(|new| stored.get(name) != Some(new));
     let tag = (answer.get(names::ETAG), stored.get(names::ETAG));

@@ -5,7 +5,7 @@ use super::lifetime::is_heuristic;
 use super::{ExchangeTimes, Lifetime, ResponseDirectives, initial_age, lifetime};
 use crate::{Head, names, vary};
 
-/// What an operator decides of what the RFC leaves to caches.
+/// An operator's decisions where the RFC leaves caches a choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules<'a> {
     /// Names of fields that are asked before Cache-Control (RFC 9213).
@@ -26,12 +26,12 @@ impl Default for Rules<'_> {
     }
 }
 
-/// Why a response isn't stored.
+/// Reasons why a response isn't stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// `no-store`
+    /// The response has `no-store`.
     NoStore,
-    /// `private`
+    /// The response has `private`.
     Private,
     /// The request had Authorization, and the response doesn't say that others may have it (3.5).
     Authorization,
@@ -46,22 +46,22 @@ pub enum Refusal {
 /// Lives of a response that may be stored, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lives {
-    /// How old it is by now.
+    /// Present age in seconds.
     pub age: f64,
-    /// How old it may become and be fresh; 0: it is to be validated each time.
+    /// Age up to which it is fresh; 0: it is to be validated each time.
     pub ttl: f64,
-    /// How long it may then be served while a new one is fetched.
+    /// Seconds for which it may then be served while a new one is fetched.
     pub grace: f64,
-    /// Whether it can be validated.
+    /// True if it can be validated.
     pub has_validator: bool,
 }
 
-/// See [`judge`].
+/// The result of [`judge`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Storing {
-    /// It may be stored.
+    /// The response may be stored.
     Store(Lives),
-    /// It mustn't, or needn't.
+    /// The response mustn't, or needn't, be stored.
     Refuse(Refusal),
 }
 

@@ -18,19 +18,19 @@ use std::task::{Context, Poll, Waker};
 
 pub mod known;
 
-/// Of so many answers one is for addresses that aren't known, while both wait.
+/// Share of answers for addresses that aren't known, while both wait: one in this many.
 const SHARE_OF_STRANGERS: u32 = 4;
 
 thread_local! {
     static TURNS: RefCell<Turns> = RefCell::default();
 }
 
-/// What is to be done for a client.
+/// Steps of a handshake that have turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Its hello is answered.
+    /// Answer the client's hello.
     Answer,
-    /// What it sends behind it is looked at.
+    /// Look at what the client sends behind it.
     Next,
 }
 
@@ -67,9 +67,9 @@ struct Waiter {
 enum State {
     #[default]
     Waits,
-    /// Its turn has come.
+    /// The turn has come.
     Called,
-    /// It waits no more.
+    /// The client waits no more.
     Gone,
 }
 
@@ -92,7 +92,7 @@ pub fn finished(client: IpAddr) {
     known::learn(network(client));
 }
 
-/// What counts as one client: of IPv6 the network that is given to one.
+/// Address that counts as one client: of IPv6 the network that is given to one.
 fn network(client: IpAddr) -> IpAddr {
     match client {
         IpAddr::V4(_) => client,
@@ -146,7 +146,7 @@ impl Turns {
         Some(Joined { place, is_first: !std::mem::replace(&mut self.is_paced, true) })
     }
 
-    /// Whose turns come now: one for an answer, one for what comes behind it.
+    /// The waiters whose turns come now: one for an answer, one for what comes behind it.
     fn round(&mut self) -> [Option<Rc<Waiter>>; 2] {
         [self.answer(), self.next.next()]
     }
@@ -178,7 +178,7 @@ impl Line {
         Place(waiter)
     }
 
-    /// Whose turn it is: the client's that has waited longest for one.
+    /// The waiter whose turn it is: that of the client that has waited longest for one.
     fn next(&mut self) -> Option<Rc<Waiter>> {
         while let Some(client) = self.order.pop_front() {
             let Some(queue) = self.waiting.get_mut(&client) else { continue };
@@ -211,7 +211,7 @@ impl Waiter {
     }
 }
 
-/// One who waits.
+/// A waiter's place in line.
 struct Place(Rc<Waiter>);
 
 impl Place {

@@ -78,7 +78,7 @@ fn headers_of_version_2_that_say_nothing() {
     assert_eq!(short.ignored.as_deref(), Some("PROXY2: Ignoring short IPv6 addresses (12)"));
 }
 
-/// As haproxy sends it with `proxy-v2-options ssl,cert-cn` and the client's certificate.
+/// The header is haproxy's with `proxy-v2-options ssl,cert-cn` and the client's certificate.
 #[test]
 fn a_certificate_fits_into_a_tlv() {
     let certificate = vec![0x30; 9000];
@@ -99,7 +99,8 @@ fn headers_of_version_2_that_are_refused() {
     assert_eq!(ProxyError::Overflow.close(), SessClose::RxOverflow);
 }
 
-/// What HAProxy 2.6 sent, and the client and destination that it knew; `recorded/record.py` makes them anew.
+/// The recorded headers are HAProxy 2.6's, with the client and destination that it knew; `recorded/record.py` makes
+/// them anew.
 #[test]
 fn haproxys_headers_are_read() {
     let lines: Vec<Vec<&str>> = include_str!("recorded/haproxy.txt").lines().map(|l| l.split('\t').collect()).collect();

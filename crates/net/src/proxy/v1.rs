@@ -6,7 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::{Ends, Header, MAX_V1_LINE, Progress, ProxyError, garbage};
 
-/// Parses a line that begins with the signature.
 pub(super) fn parse(input: &[u8]) -> Result<Progress, ProxyError> {
     let Some(lf) = input.iter().take(MAX_V1_LINE).position(|&c| c == b'\n') else {
         return if input.len() >= MAX_V1_LINE { Err(ProxyError::Overflow) } else { Ok(Progress::Incomplete) };

@@ -3,10 +3,9 @@
 
 use std::io::IoSlice;
 
-/// What is left of some pieces.
 pub(super) struct Pieces<'a> {
     pieces: &'a [IoSlice<'a>],
-    /// How much of the first one is used.
+    /// Bytes of the first one that are used.
     used: usize,
     left: usize,
 }
@@ -16,7 +15,6 @@ impl<'a> Pieces<'a> {
         Pieces { pieces, used: 0, left: pieces.iter().map(|piece| piece.len()).sum() }
     }
 
-    /// How many bytes there are.
     pub(super) fn left(&self) -> usize {
         self.left
     }

@@ -36,27 +36,27 @@ pub struct RunningServer {
     pub uid: u32,
     /// The workdir, as the container sees it for a server that runs in one.
     pub workdir: PathBuf,
-    /// Whether it runs in a container, where its workdir and its pid are others than here.
+    /// True if it runs in a container, where its workdir and its pid are others than here.
     pub is_contained: bool,
 }
 
 /// A server that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Its workdir.
+    /// Workdir of the server.
     pub workdir: PathBuf,
     /// A line for the user, if the server isn't where it was looked for first.
     pub remark: Option<String>,
 }
 
-/// Why no server was found.
+/// Reasons why no server was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unfound {
     /// Nobody runs in this workdir.
     NotRunning {
         /// The workdir that was looked at.
         workdir: PathBuf,
-        /// Whether a process that will use it is there already.
+        /// True if a process that will use it is there already.
         is_starting: bool,
         /// The servers that do run.
         others: Vec<RunningServer>,
@@ -153,7 +153,7 @@ pub fn find(name: Option<&str>) -> Result<Found, Unfound> {
     }
 }
 
-/// Whether a manager runs in `workdir`. An index alone may be a dead one's.
+/// True if a manager runs in `workdir`. An index alone may be a dead one's.
 fn is_running(workdir: &Path) -> Result<bool, Unfound> {
     let dir = workdir.join(Home::Manager.dir_name());
     match segments(&dir) {
@@ -167,7 +167,8 @@ fn is_running(workdir: &Path) -> Result<bool, Unfound> {
     Ok(!is_left_behind(workdir))
 }
 
-/// Whether the pid file shows that the manager is dead. Its process may be in another container than ours; the lock tells.
+/// True if the pid file shows that the manager is dead. Its process may be in another container than ours; the lock
+/// tells.
 fn is_left_behind(workdir: &Path) -> bool {
     let path = workdir.join(PID_FILE);
     let Ok(pid) = pidfile::read(&path) else { return false };
@@ -210,12 +211,12 @@ fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
 }
 
-/// Whether /proc doesn't show this user the processes of others.
+/// True if /proc doesn't show this user the processes of others.
 fn is_proc_hidden() -> bool {
     fs::read("/proc/1/cmdline").is_err()
 }
 
-/// Whether a tool that was told no name may take it. Its directory is a real one that only its owner and group change.
+/// True if a tool may take it without a name given. Its directory is a real one that only its owner and group change.
 fn is_trusted(server: &RunningServer) -> bool {
     let varnish = user::user("varnish").map(|account| account.uid);
     let owners = [Some(0), Some(user::effective()), varnish];
@@ -232,7 +233,7 @@ struct Process {
     pid: u32,
     parent: u32,
     uid: u32,
-    /// Its pid in each namespace, ours first.
+    /// Pid in each namespace, ours first.
     pids: Vec<u32>,
     words: Vec<String>,
 }
@@ -253,7 +254,7 @@ impl Process {
         Some(Process { pid, parent, uid, pids: numbers("NSpid:"), words })
     }
 
-    /// Whether its command line is that of a server: `varnishd`, of whatever make, or `lacquer serve`.
+    /// True if its command line is that of a server: `varnishd`, of whatever make, or `lacquer serve`.
     fn is_server(&self) -> bool {
         let program = self.words.first().and_then(|word| Path::new(word).file_name()?.to_str()).unwrap_or_default();
         match program {
@@ -270,7 +271,7 @@ impl Process {
         }
     }
 
-    /// Whether it began so short a time ago that it may not serve yet.
+    /// True if it began so short a time ago that it may not serve yet.
     fn is_young(&self) -> bool {
         let start = |text: &str| text.rsplit(')').next()?.split_ascii_whitespace().nth(19)?.parse::<f64>().ok();
         let began = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok().and_then(|text| start(&text));
@@ -279,7 +280,7 @@ impl Process {
         began.zip(now).is_some_and(|(began, now)| now - began / TICKS < YOUNG)
     }
 
-    /// Whether it has pids of its own, or files of its own as far as this user may see that.
+    /// True if it has pids of its own, or files of its own as far as this user may see that.
     fn is_contained(&self) -> bool {
         let files = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt"));
         let theirs = files(&self.pid.to_string()).ok();
@@ -306,7 +307,7 @@ impl Process {
     }
 }
 
-/// Whether this user may not see what is in a directory.
+/// True if this user may not see what is in a directory.
 fn is_closed(dir: &Path) -> bool {
     fs::symlink_metadata(dir.join(PID_FILE)).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
@@ -328,7 +329,7 @@ fn name_of(words: &[String]) -> Option<&str> {
     None
 }
 
-/// What is said of a workdir that this user may not read: who that is, which group may, and what to type.
+/// The message about a workdir that this user may not read: who that is, which group may, and what to type.
 fn denied(workdir: &Path, dir: &Path) -> String {
     let me = user_name(user::effective());
     let head = format!("{}: Permission denied: you ({me}) may not read this server", workdir.display());

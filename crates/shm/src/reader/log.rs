@@ -22,26 +22,26 @@ use crate::vsm::Home;
 const STRETCH: usize = 128 << 10;
 /// A longer batch is none: writers gather at most `vsl_buffer` bytes.
 const BATCH_BYTES: usize = 64 << 20;
-/// So many segments behind the writer, what we read may be written over.
+/// Number of segments behind the writer at which bytes that we read may be written over.
 const TOO_FAR: u32 = SEGMENTS as u32 - 2;
 
-/// Where reading begins.
+/// The start of reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StartAt {
     /// At the end: only what is logged from now on.
     Now,
-    /// As far back as is safe; ends ([`Step::Eof`]) at the end.
+    /// From as far back as is safe; ends ([`Step::Eof`]) at the end.
     Past,
-    /// As far back as is safe, and then on.
+    /// From as far back as is safe, and then on.
     PastAndOn,
 }
 
-/// What the next look at the ring gave.
+/// Result of the next look at the ring.
 #[derive(Debug)]
 pub enum Step<'a> {
     /// Whole records (never a batch's head): one, or all those of a batch, which belong to one transaction.
     Records(&'a [u8]),
-    /// Nothing new yet.
+    /// There is nothing new yet.
     End,
     /// The end was reached, and was asked for.
     Eof,
@@ -51,7 +51,7 @@ pub enum Step<'a> {
     Overrun,
 }
 
-/// Why there is no log to follow.
+/// Reasons why there is no log to follow.
 #[derive(Debug)]
 pub enum LogError {
     /// No worker, or it has no log yet.
@@ -82,9 +82,8 @@ impl std::error::Error for LogError {}
 pub struct Ring {
     watch: Watch,
     file: File,
-    /// Where the segment begins in its file.
+    /// Offset of the segment in its file.
     base: u64,
-    /// Words in one of the ring's segments.
     segsize: usize,
     /// Word of the ring that is read next, and the number of its segment.
     at: usize,
@@ -132,7 +131,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// The next records.
+    /// Reads the next records.
     pub fn step(&mut self) -> Step<'_> {
         loop {
             if self.given < self.copy.len() {
@@ -301,7 +300,7 @@ enum Fill {
     Lost,
 }
 
-/// What stands at the beginning of `bytes`.
+/// Unit at the beginning of `bytes`.
 #[derive(Debug, PartialEq, Eq)]
 enum Unit {
     /// A record, or a batch after its head of 8 bytes.
@@ -345,7 +344,7 @@ fn unit(bytes: &[u8]) -> Unit {
     }
 }
 
-/// Whether these bytes are whole ordinary records.
+/// True if these bytes are whole ordinary records.
 fn fills(mut records: &[u8]) -> bool {
     while !records.is_empty() {
         match unit(records) {
@@ -356,7 +355,7 @@ fn fills(mut records: &[u8]) -> bool {
     true
 }
 
-/// How many bytes of `bytes` are whole units, the mark of a wrap included; and how many the next one needs.
+/// Number of bytes that are whole units, the mark of a wrap included; and how many the next one needs.
 fn whole_units(bytes: &[u8]) -> (usize, usize) {
     let mut at = 0;
     loop {
@@ -379,7 +378,6 @@ struct Watch {
     seen: Option<IndexState>,
 }
 
-/// What tells one state of an index from another.
 type IndexState = (u64, u64, u64, i64, i64);
 
 fn seen(meta: &Metadata) -> IndexState {

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{index, index_head, index_text, load_text};
 use crate::vsm::Home;
 
-/// Who runs in a workdir. A change of a head means another process.
+/// Processes of a workdir. A change of a head means another process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Status {
     /// The manager's pid and birth, while it runs.

@@ -22,7 +22,7 @@ thread_local! {
     static GATHERED: RefCell<ThreadBatch> = RefCell::default();
 }
 
-/// From now on this thread gathers what it logs.
+/// Has this thread gather its records from now on.
 pub fn gather_here() {
     GATHERED.with(|gathered| {
         let mut gathered = gathered.borrow_mut();

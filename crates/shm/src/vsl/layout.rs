@@ -20,14 +20,14 @@ pub const SEGSIZE_AT: usize = 8;
 pub const SEGMENT_N_AT: usize = 16;
 /// First record of each segment.
 pub const OFFSETS_AT: usize = 24;
-/// The records.
+/// Byte offset of the records.
 pub const LOG_AT: usize = OFFSETS_AT + 8 * SEGMENTS;
 /// The segment number starts a little below its end, so that its wrap is met early rather than after months.
 pub const FIRST_SEGMENT_N: u32 = u32::MAX - SEGMENTS as u32 + 1;
 
 /// Words before a record's data.
 pub const HEAD_WORDS: usize = 2;
-/// No newer record.
+/// Marks that there is no newer record.
 pub const END: u32 = 0xfe45_4545;
 /// Go on at the beginning of the ring.
 pub const WRAP: u32 = 0xfe57_5757;
@@ -39,14 +39,14 @@ pub const MAX_DATA: usize = 0xffff;
 const CLIENT_BIT: u32 = 1 << 30;
 const BACKEND_BIT: u32 = 1 << 31;
 
-/// Which side a transaction is on.
+/// Side of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marker {
-    /// Sessions and requests.
+    /// The client's side: sessions and requests.
     Client,
-    /// Fetches.
+    /// The backend's side: fetches.
     Backend,
-    /// Neither.
+    /// No transaction's record.
     None,
 }
 
@@ -83,7 +83,7 @@ pub fn id_word(vxid: Vxid, marker: Marker) -> u32 {
         }
 }
 
-/// Whether data of this tag ends in a NUL.
+/// True if data of this tag ends in a NUL.
 #[inline]
 pub const fn is_text(tag: Tag) -> bool {
     !BINARY.has(tag)
@@ -101,11 +101,11 @@ const BINARY: TagMask = {
 /// A record, read back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Tag.
+    /// Tag of the record.
     pub tag: Tag,
     /// The id as the log shows it.
     pub vxid: u32,
-    /// Side.
+    /// Side of the transaction.
     pub marker: Marker,
     /// Data, without the final NUL of text.
     pub data: Vec<u8>,

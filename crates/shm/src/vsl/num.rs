@@ -27,7 +27,7 @@ pub struct Digits {
 }
 
 impl Digits {
-    /// The text.
+    /// The text as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.buf[..self.len]
     }
@@ -39,7 +39,7 @@ impl Digits {
     }
 }
 
-/// `%u`
+/// A number as `%u` writes it.
 pub fn dec(n: u64) -> Digits {
     Digits::from_writer(|buf| put_dec(buf, n))
 }
@@ -105,7 +105,7 @@ fn put_eight(out: &mut [u8; ROOM], n: u32) -> usize {
     put_pair(out, at, low % 100)
 }
 
-/// As [`put_dec`] for numbers that are rarely so large.
+/// Does what [`put_dec`] does for numbers that are rarely so large.
 fn put_long(out: &mut [u8; ROOM], n: u64) -> usize {
     let len = n.ilog10() as usize + 1;
     put_whole(&mut out[..len], n);
@@ -130,7 +130,7 @@ thread_local! {
     static SECONDS: Cell<(u64, [u8; 10])> = const { Cell::new((u64::MAX, [0; 10])) };
 }
 
-/// As [`put_fixed6`], cheaper for wall-clock times.
+/// Does what [`put_fixed6`] does, at less cost for wall-clock times.
 #[inline]
 pub fn put_time(out: &mut [u8; ROOM], seconds: f64) -> usize {
     let scaled = scale(seconds, 1e6);

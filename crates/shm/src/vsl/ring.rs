@@ -36,14 +36,14 @@ pub struct LogRing {
     main: CounterSet<Main>,
 }
 
-/// Where the next record goes.
+/// Place of the next record.
 #[derive(Debug)]
 struct Position {
     word: usize,
     segment_n: u32,
 }
 
-/// What the counters learn of a reservation.
+/// Amount of a reservation, for the counters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ReservedAmount {
     writes: u64,
@@ -118,19 +118,18 @@ impl LogRing {
         settings.sync.store(new.is_sync, Ordering::Relaxed);
     }
 
-    /// Whether records of this tag are not written.
+    /// True if records of this tag are not written.
     #[inline]
     pub fn is_masked(&self, tag: Tag) -> bool {
         let n = tag as usize;
         self.settings.mask[n / 64].load(Ordering::Relaxed) & (1 << (n % 64)) != 0
     }
 
-    /// The worker's counters.
     pub(super) fn main(&self) -> &Main {
         &self.main
     }
 
-    /// The mask now.
+    /// The mask in force.
     pub fn mask(&self) -> TagMask {
         TagMask([0, 1].map(|i| self.settings.mask[i].load(Ordering::Relaxed)))
     }
@@ -141,13 +140,11 @@ impl LogRing {
         self.settings.reclen.load(Ordering::Relaxed) as usize
     }
 
-    /// Size of a transaction's buffer now, in bytes.
     #[inline]
     pub(super) fn buffer_bytes(&self) -> usize {
         self.settings.buffer.load(Ordering::Relaxed) as usize
     }
 
-    /// Whether each record is written at once.
     #[inline]
     pub(super) fn is_sync(&self) -> bool {
         self.settings.sync.load(Ordering::Relaxed)
@@ -186,7 +183,7 @@ impl LogRing {
         words[0].store(layout::head(tag, bytes), Ordering::Release);
     }
 
-    /// As [`LogRing::write_one`], formatted.
+    /// The same as [`LogRing::write_one`], formatted.
     pub fn write_onef(&self, tag: Tag, vxid: Vxid, marker: Marker, text: fmt::Arguments<'_>) {
         if !self.is_masked(tag) {
             match text.as_str() {
@@ -260,7 +257,6 @@ impl LogRing {
         }
     }
 
-    /// Where in the map a word is.
     fn byte(&self, word: usize) -> usize {
         self.segment.offset() + LOG_AT + word * 4
     }
@@ -279,7 +275,7 @@ impl LogRing {
         self.segment.map().prefetch(self.byte(at + records.len()), next);
     }
 
-    /// So many words; the first one holds the end marker until the caller replaces it.
+    /// Reserves so many words; the first one holds the end marker until the caller replaces it.
     fn reserve(&self, size: usize, amount: ReservedAmount) -> usize {
         let mut contended = false;
         let mut position = self.position.try_lock().unwrap_or_else(|| {
@@ -366,7 +362,6 @@ impl LogRing {
         }
     }
 
-    /// The word at a place of the ring.
     #[cfg(test)]
     pub(super) fn word(&self, at: usize) -> u32 {
         self.words()[at].load(Ordering::Acquire)

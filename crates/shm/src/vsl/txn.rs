@@ -25,7 +25,7 @@ pub struct TxnLog {
     /// The second word of each record: `vxid` and `marker`.
     id: u32,
     buffer: Box<[u32]>,
-    /// Words used.
+    /// Number of words used.
     used: usize,
     records: u64,
     start: Real,
@@ -38,7 +38,7 @@ pub struct TxnLog {
     has_overflowed: bool,
 }
 
-/// See [`TxnLog::announce`].
+/// A record that [`TxnLog::announce`] keeps.
 #[derive(Debug)]
 pub(super) struct Announcement {
     pub tag: Tag,
@@ -116,7 +116,7 @@ impl TxnLog {
         self.has_overflowed = false;
     }
 
-    /// Whose log it is.
+    /// Id of the log's transaction.
     pub fn vxid(&self) -> Vxid {
         self.vxid
     }
@@ -237,7 +237,7 @@ impl TxnLog {
         }
     }
 
-    /// As [`TxnLog::put_parts`] for records that are cut, or that the buffer has no room for.
+    /// Does what [`TxnLog::put_parts`] does for records that are cut, or that the buffer has no room for.
     #[cold]
     fn put_cut(&mut self, tag: Tag, parts: &[&[u8]]) {
         let mut record = self.record(tag);
@@ -322,7 +322,7 @@ impl TxnLog {
         }
     }
 
-    /// How many bytes of data the next record may have if it wants `wanted`; flushes if they would not fit.
+    /// Number of bytes that the next record may have if it wants `wanted`; flushes if they would not fit.
     #[inline]
     fn room(&mut self, wanted: usize) -> usize {
         if self.buffer.is_empty() {
@@ -389,7 +389,7 @@ pub struct RecordWriter<'a> {
 }
 
 impl RecordWriter<'_> {
-    /// Appends bytes.
+    /// Appends bytes as they are.
     #[inline]
     pub fn text(&mut self, text: impl AsRef<[u8]>) -> &mut Self {
         self.push(text.as_ref());
@@ -454,7 +454,7 @@ impl RecordWriter<'_> {
         self
     }
 
-    /// Appends bytes.
+    /// Appends bytes to the data of the record.
     #[inline]
     pub fn push(&mut self, text: &[u8]) {
         if self.most == 0 {

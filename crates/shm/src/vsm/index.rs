@@ -20,7 +20,7 @@ pub struct Index {
     path: PathBuf,
     owner: Option<Owner>,
     head: String,
-    /// `None` once closed.
+    /// The file; `None` once closed.
     file: Option<File>,
     live: BTreeMap<u64, String>,
     next: u64,
@@ -55,7 +55,6 @@ impl Index {
         Ok(id)
     }
 
-    /// Unpublishes a segment.
     pub fn remove(&mut self, id: u64) {
         let Some(text) = self.live.remove(&id) else { return };
         // Readers assert that a deletion matches a line, so a failed append falls back to a fresh index.

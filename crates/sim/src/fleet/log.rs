@@ -34,9 +34,8 @@ struct State {
     lives: [u64; NODES],
     log: Log,
     saved: Option<Log>,
-    /// Logs that there ever were.
     epochs: u64,
-    /// From which moment of the history on a node's connection has given it all that there was.
+    /// Moment of the history from which on a node's connection has given it all that there was.
     caught_up: [Option<usize>; NODES],
     /// The node was told that there is nothing more.
     is_idle: [bool; NODES],
@@ -76,7 +75,6 @@ impl Engine {
         Engine { state: Arc::new(Mutex::new(state)), history, clock }
     }
 
-    /// For a node.
     pub fn connector(&self, node: usize) -> Arc<dyn Connect> {
         Arc::new(Door { engine: self.clone(), node })
     }
@@ -112,7 +110,6 @@ impl Engine {
         });
     }
 
-    /// A node's process is gone, and its connections with it.
     pub fn forget(&self, node: usize) {
         self.change(|state| {
             state.lives[node] += 1;
@@ -130,7 +127,7 @@ impl Engine {
         self.change(|state| state.saved = Some(state.log.clone()));
     }
 
-    /// It has to die for that. What is in no log any more is lost.
+    /// Goes back to the backup. Later entries are lost.
     pub fn put_back(&self) {
         let Some(saved) = self.state.lock().saved.clone() else { return };
         self.replace_by(saved);
@@ -155,7 +152,7 @@ impl Engine {
         });
     }
 
-    /// Somebody else's words.
+    /// Appends somebody else's words.
     pub fn stranger(&self) {
         self.change(|state| {
             if state.is_up {
@@ -164,12 +161,12 @@ impl Engine {
         });
     }
 
-    /// Since which moment a node has all that there was then.
+    /// Moment since which a node has all that there was then.
     pub fn caught_up(&self, node: usize) -> Option<usize> {
         self.state.lock().caught_up[node]
     }
 
-    /// Whether the node was told that there is nothing more, once.
+    /// True if the node was told that there is nothing more; told once.
     pub fn take_idle(&self, node: usize) -> bool {
         std::mem::take(&mut self.state.lock().is_idle[node])
     }
@@ -178,7 +175,6 @@ impl Engine {
         self.state.lock().bells[node].clone()
     }
 
-    /// Which log it is, and its newest entry.
     pub fn end(&self) -> (String, u64) {
         let state = self.state.lock();
         (state.log.epoch.to_string(), state.log.entries.len() as u64)
@@ -201,7 +197,7 @@ impl Connect for Door {
 }
 
 impl State {
-    /// Whether a question of that node's connection arrives.
+    /// Checks that a question of that node's connection arrives.
     fn check(&mut self, node: usize, life: Option<u64>) -> Result<(), Fault> {
         let is_there = self.is_up && !self.is_cut[node] && life.is_none_or(|life| life == self.lives[node]);
         if is_there && !self.dice.one_in(60) {

@@ -59,7 +59,7 @@ origin /c
     ttl 3600s
 ";
 
-/// What happens in a fleet, beside what its origin does.
+/// Events of a fleet, beside those of its origin.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
     /// A client begins to ask a node.
@@ -68,7 +68,7 @@ pub(crate) enum Happening {
         method: &'static str,
         url: &'static str,
     },
-    /// It has its answer; `None`: the node isn't there.
+    /// The client has its answer; `None`: the node isn't there.
     Answered {
         number: usize,
         answer: Option<Answer>,
@@ -85,7 +85,7 @@ pub(crate) enum Happening {
         seq: u64,
         what: Option<(usize, &'static str)>,
     },
-    /// It has it no more, though it wasn't trimmed.
+    /// The log has an entry no more, though it wasn't trimmed.
     Lost {
         id: String,
     },
@@ -100,7 +100,7 @@ pub(crate) enum Happening {
         node: usize,
         why: String,
     },
-    /// What a node allows to be found; `since`: it has all that the log had at that moment of the history.
+    /// Limit of what may be found on a node; `since`: it has all that the log had at that moment of the history.
     Gate {
         node: usize,
         gate: Gate,
@@ -145,14 +145,12 @@ pub(crate) fn find(fault: &'static str, most: u64) -> Option<Found> {
     })
 }
 
-/// What a thread needs to make one history after the other.
 struct Fleet {
     grounds: [Ground; NODES],
     counters: [&'static Counters; NODES],
     scenario: Scenario,
 }
 
-/// A history that isn't as it should be.
 struct Failure {
     seed: u64,
     finding: Finding,

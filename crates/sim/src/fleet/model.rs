@@ -26,7 +26,6 @@ use crate::model::Finding;
 /// Timers go by whole milliseconds, and the cap is looked at each 50 of them.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// A request that was answered.
 struct Exchange<'a> {
     node: usize,
     method: &'a str,
@@ -36,10 +35,10 @@ struct Exchange<'a> {
     answer: &'a Answer,
 }
 
-/// What hits objects: which, and when that begins to hold on which node.
+/// An invalidation: its objects, and when it begins to hold on which node.
 struct Hit<'a> {
     node: usize,
-    /// `None`: all.
+    /// The URL; `None`: all.
     url: Option<&'a str>,
     at: usize,
 }
@@ -50,11 +49,10 @@ struct Acknowledged<'a> {
     url: &'a str,
     asked: usize,
     acknowledged: usize,
-    /// Its entry is in no log any more.
+    /// True if no log has the entry any more.
     is_lost: bool,
 }
 
-/// A change of a node's gate.
 struct Change {
     at: usize,
     gate: Gate,

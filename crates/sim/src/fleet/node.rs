@@ -31,7 +31,7 @@ use crate::world::{Birth, Line, World};
 /// The host that all clients ask.
 const HOST: &[u8] = b"example.com";
 
-/// What all nodes of a history have in common.
+/// Parts that all nodes of a history share.
 pub(crate) struct Common<'a> {
     pub scenario: &'a Scenario,
     pub plan: &'a Plan,
@@ -43,16 +43,15 @@ pub(crate) struct Common<'a> {
     pub engine: Engine,
 }
 
-/// A node, alive or dead.
 pub(crate) struct Node<'a> {
     pub number: usize,
     common: &'a Common<'a>,
     ground: &'a Ground,
     counters: &'static Counters,
     alive: RefCell<Option<Alive>>,
-    /// What the worker to come finds.
+    /// Memory that the next worker finds.
     left: RefCell<Option<(Arc<File>, File)>>,
-    /// Workers so far.
+    /// Number of workers so far.
     lives: Rc<Cell<u64>>,
 }
 
@@ -167,7 +166,7 @@ fn again(file: &File) -> File {
     file.try_clone().expect("a descriptor")
 }
 
-/// What a death leaves: the bytes as they are, the holes of a long file aside.
+/// A copy of what a death leaves: the bytes as they are, the holes of a long file aside.
 fn copy(file: &File) -> File {
     let into = in_memory("left");
     let length = file.metadata().and_then(|known| into.set_len(known.len()).map(|()| known.len())).expect("a length");
@@ -196,7 +195,7 @@ impl Life {
     }
 }
 
-/// How late a step is taken: mostly soon.
+/// Delays a step: mostly a little.
 async fn dally(dice: &mut Dice) {
     let most = if dice.one_in(10) { 400 } else { 20 };
     rt::sleep(Duration::from_millis(Span { least: 0, most }.draw(dice))).await;
@@ -298,7 +297,7 @@ impl Applier for Witness {
     }
 }
 
-/// Which of the URLs that hits.
+/// The URL that the invalidation hits.
 pub(crate) fn url_of(what: &Invalidation) -> Option<&'static str> {
     match what {
         Invalidation::Purge { digest, .. } => URLS.into_iter().find(|url| digest_of(url).0 == *digest),

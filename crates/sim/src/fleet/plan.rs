@@ -6,19 +6,15 @@ use std::time::Duration;
 
 use crate::dice::{Dice, Span};
 
-/// Nodes of a fleet.
 pub(crate) const NODES: usize = 3;
-/// What there is to ask for.
+/// URLs that clients ask for.
 pub(crate) const URLS: [&str; 3] = ["/a", "/b", "/c"];
-/// Events of a history.
 const ACTS: u64 = 90;
-/// How long they go on, in milliseconds.
+/// Length of a history in milliseconds.
 const SPAN: u64 = 40_000;
 
-/// A history to be run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// In the order of their times.
     pub acts: Vec<Act>,
     /// The log's server knows again what is appended twice, as NATS does; Redis doesn't.
     pub knows_ids: bool,
@@ -26,7 +22,6 @@ pub(crate) struct Plan {
     pub stale: Option<Duration>,
 }
 
-/// Something that is done, and when.
 #[derive(Clone, Debug)]
 pub(crate) struct Act {
     pub at: Duration,
@@ -43,7 +38,7 @@ pub(crate) enum Deed {
     },
     /// A node dies at that moment.
     Kill(usize),
-    /// It begins again with what it has left behind, or without.
+    /// A node begins again with what it has left behind, or without.
     Start {
         node: usize,
         with_store: bool,
@@ -76,7 +71,7 @@ impl Plan {
         Plan { acts, knows_ids, stale }
     }
 
-    /// With less in them.
+    /// Plans with less in them.
     pub fn shorter(self) -> impl Iterator<Item = Plan> {
         let count = self.acts.len();
         // Large parts first.

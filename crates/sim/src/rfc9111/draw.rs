@@ -13,10 +13,9 @@ pub(super) const EXCHANGES: usize = 40;
 /// When a history begins, by the wall clock.
 pub(super) const BEGIN: i64 = 1_000_000_000;
 
-/// What happens at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Exchange {
-    /// Its number in the first plan, from 1.
+    /// Number in the first plan, from 1.
     pub number: usize,
     /// Whole seconds since the one before.
     pub wait: u64,
@@ -24,16 +23,14 @@ pub(super) struct Exchange {
     pub answer: Answering,
 }
 
-/// What the origin does with whoever asks it.
 #[derive(Clone, Debug)]
 pub(super) struct Answering {
     pub number: usize,
     pub status: u16,
-    /// It closes the connection instead.
+    /// The origin closes the connection instead of answering.
     pub is_dead: bool,
-    /// It takes its time: two seconds and a twentieth.
+    /// The origin takes two seconds and a twentieth.
     pub is_slow: bool,
-    /// What it has: of another version another thing.
     pub version: u64,
     pub tag: Tag,
     pub has_modified: bool,
@@ -41,36 +38,34 @@ pub(super) struct Answering {
     pub date: Option<i64>,
     pub expires: Expires,
     pub fields: Fields,
-    /// It looks at conditions.
+    /// The origin evaluates conditions.
     pub is_conditional: bool,
     /// A 304 says no more than it must.
     pub is_terse: bool,
     pub ranges: Ranges,
-    /// It looks at If-Range.
+    /// The origin evaluates If-Range.
     pub heeds_if_range: bool,
     /// The connection breaks off in the middle of the body.
     pub is_cut: bool,
 }
 
-/// What the origin makes of a Range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ranges {
     /// Nothing: it has no parts.
     None,
     /// The part that was asked for.
     Right,
-    /// That, without the length of the whole.
+    /// The right part, without the length of the whole.
     Unknown,
     /// A Content-Range that isn't true.
     Lie(Lie),
 }
 
-/// How a Content-Range isn't true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lie {
     /// Another length of the whole. Nobody can see that who has nothing to compare it with.
     Total,
-    /// Beyond the whole.
+    /// Bytes beyond the whole.
     Beyond,
     Reversed,
     /// One byte further on than what was asked for.
@@ -89,13 +84,11 @@ pub(super) enum Tag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expires {
     None,
-    /// So many seconds from now.
+    /// A date so many seconds from now.
     In(i64),
-    /// What is no date.
     Zero,
 }
 
-/// An answer of the origin.
 #[derive(Clone, Debug)]
 pub(super) struct OriginAnswer {
     pub status: u16,
@@ -104,8 +97,8 @@ pub(super) struct OriginAnswer {
 }
 
 impl Exchange {
-    /// Where in its second it happens. Lives are multiples of a tenth of a second; two of these moments, with or without the
-    /// time that a slow origin takes, never differ by one: nothing is ever exactly as old as it may be.
+    /// Millisecond within its second. Lifetimes are multiples of a tenth of a second; two of these moments, with or
+    /// without the time that a slow origin takes, never differ by one: nothing is ever exactly as old as it may be.
     pub fn moment_ms(&self) -> u64 {
         11 * self.number as u64
     }
@@ -117,7 +110,6 @@ impl Answering {
         if self.is_slow { 6 } else { 1 }
     }
 
-    /// How long it takes, in milliseconds.
     pub fn delay_ms(&self) -> u64 {
         if self.is_slow { 2050 } else { 0 }
     }
@@ -134,7 +126,7 @@ impl Answering {
         BEGIN - 100 * (self.version as i64 + 1)
     }
 
-    /// Whether a request's conditions say that its sender has what there is.
+    /// True if a request's conditions say that its sender has the present version.
     fn is_still_good(&self, request: &[(String, String)]) -> bool {
         if !self.is_conditional || self.status != 200 {
             return false;
@@ -182,7 +174,6 @@ impl Answering {
         format!("what {:02} has brought{}\n", self.number, "!".repeat(self.version as usize))
     }
 
-    /// The answer to a request for a part: Content-Range, and the body.
     fn part(&self, request: &[(String, String)]) -> Option<(String, String)> {
         let (range, whole) = (field(request, "Range")?, self.body());
         if self.status != 200 || self.ranges == Ranges::None {
@@ -215,11 +206,11 @@ impl Answering {
     }
 }
 
-/// What stays as it is through a history.
+/// Properties of the site that hold through a history.
 struct Site {
-    /// For each path the fields that its answers vary on.
+    /// Fields that each path's answers vary on.
     vary: Vec<Option<&'static str>>,
-    /// What its answers mostly say of queries.
+    /// Usual No-Vary-Search of the answers.
     queries: Vec<Option<&'static str>>,
 }
 
@@ -229,7 +220,6 @@ const PATHS: [&str; 3] = ["/a", "/b", "/c"];
 const QUERIES: [Option<&str>; 5] =
     [None, Some("params=(\"u\")"), Some("key-order"), Some("except=(\"id\")"), Some("params=?1")];
 
-/// All exchanges of a history.
 pub(super) fn history(seed: u64) -> Vec<Exchange> {
     let mut dice = Dice::for_thing(seed, "rfc9111", 0);
     let vary = PATHS.iter().map(|_| *dice.pick(&[None, None, Some("X-A"), Some("X-A, X-B")])).collect();

@@ -2,7 +2,6 @@
 //! Fields of caching as the model reads them: directives (RFC 9111 5.2), targeted ones (RFC 9213 2.1), dates (RFC 9110 5.6.7).
 //! Written apart from `message`, which it is to judge: slow, and one step after the other.
 
-/// Fields in their order.
 pub(super) type Fields = Vec<(String, String)>;
 
 /// The first value of a field.
@@ -17,7 +16,6 @@ pub(super) fn joined(fields: &[(String, String)], name: &str) -> Option<String> 
     (!lines.is_empty()).then(|| lines.join(", "))
 }
 
-/// Takes a field out.
 pub(super) fn remove(fields: &mut Fields, name: &str) {
     fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
 }

@@ -51,7 +51,6 @@ const COMPARED: [&str; 14] = [
     "Content-Range",
 ];
 
-/// Exchanges of a history.
 pub const EXCHANGES: u64 = draw::EXCHANGES as u64;
 
 /// Draws a history for each of `count` seeds from `first` on, of forty exchanges each; how many exchanges those were.
@@ -83,9 +82,7 @@ pub(crate) fn find(fault: &'static str, most: u64) -> Option<Found> {
     })
 }
 
-/// Where the cache does something else than the model.
 struct Difference {
-    /// The exchange's number.
     number: usize,
     what: String,
 }
@@ -96,7 +93,6 @@ impl From<rt::sim::Endless> for Difference {
     }
 }
 
-/// A history that shows a difference.
 struct Failure {
     seed: u64,
     plan: Vec<Exchange>,
@@ -121,7 +117,7 @@ fn shorten(ground: &Ground, draw: Draw, plan: Vec<Exchange>, difference: Differe
     }
 }
 
-/// Without an exchange; what came after it comes at the same time.
+/// The plan without an exchange; later ones come at the same time.
 fn without(plan: &[Exchange], at: usize) -> Vec<Exchange> {
     let mut plan = plan.to_vec();
     let wait = plan.remove(at).wait;
@@ -129,7 +125,7 @@ fn without(plan: &[Exchange], at: usize) -> Vec<Exchange> {
     plan
 }
 
-/// With a field less somewhere.
+/// Plans with a field less somewhere.
 fn simpler(plan: &[Exchange]) -> impl Iterator<Item = Vec<Exchange>> {
     let asked =
         plan.iter().enumerate().flat_map(|(at, exchange)| (0..exchange.ask.headers.len()).map(move |i| (at, i)));

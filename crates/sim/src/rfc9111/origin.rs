@@ -14,7 +14,6 @@ use super::model::Asked;
 use crate::origin::ADDRESS;
 use crate::wire::{Broken, Head, Wire};
 
-/// A cheap handle.
 #[derive(Clone)]
 pub(super) struct Origin(Rc<Inner>);
 
@@ -23,14 +22,12 @@ struct Inner {
     turn: RefCell<Option<Turn>>,
 }
 
-/// The exchange that is under way.
 struct Turn {
     answering: Answering,
     asked: Vec<Asked>,
 }
 
 impl Origin {
-    /// Begins to listen.
     pub fn start(network: &Network, clock: base::Clock) -> Self {
         let origin = Origin(Rc::new(Inner { clock, turn: RefCell::default() }));
         let (listener, serving) = (network.listen(Target::Inet(ADDRESS.into())), origin.clone());
@@ -43,12 +40,12 @@ impl Origin {
         origin
     }
 
-    /// From now on it answers so.
+    /// Sets its behaviour from now on.
     pub fn begin(&self, answering: Answering) {
         *self.0.turn.borrow_mut() = Some(Turn { answering, asked: Vec::new() });
     }
 
-    /// What it was asked since, one after the other. A request that is repeated, as a connection was closed, counts once.
+    /// Requests since, one after the other. A request that is repeated, as a connection was closed, counts once.
     pub fn asked(&self) -> Vec<Asked> {
         let mut turn = self.0.turn.borrow_mut();
         let mut asked = turn.as_mut().map(|turn| std::mem::take(&mut turn.asked)).unwrap_or_default();

@@ -10,9 +10,9 @@ pub enum Entry {
     Ban(Ban),
     /// Every object that a ban could hit has been tested, or a newer one says the same: its number, else 0.
     Completed {
-        /// The ban.
+        /// Number of the ban.
         seq: u64,
-        /// The newer one.
+        /// Number of the newer one.
         successor: u64,
     },
     /// Bans with lower numbers have left the list: no object stands below this one.
@@ -26,54 +26,54 @@ pub enum Entry {
     TagPurge(TagPurge),
     /// The newest number that was ever given.
     Newest {
-        /// That number.
+        /// The newest number.
         seq: u64,
     },
     /// A purge of either kind has reached all that it was to reach.
     Done {
-        /// Its number.
+        /// Number of the purge.
         seq: u64,
     },
     /// Another worker writes from here on.
     Life(Life),
     /// A store that has this number, of an earlier life, may be believed, too.
     Known {
-        /// That number.
+        /// Number of the store.
         number: u64,
     },
     /// All stores have the number of this life: those of earlier ones count no more.
     Bound,
     /// A purge of either kind has reached all that is in memory, but may not last in a home.
     Reached {
-        /// Its number.
+        /// Number of the purge.
         seq: u64,
     },
     /// Purges by key up to that number are forgotten: whatever has a key and was fetched before counts as purged.
     KeysLost {
-        /// That number.
+        /// Highest number of these purges.
         seq: u64,
     },
-    /// What is stored has stood all that the log of a fleet said up to there.
+    /// Stored objects have stood all that the log of a fleet says up to there.
     Followed(Followed),
 }
 
 /// A place in the log of a fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
-    /// Which log.
+    /// Epoch of the log.
     pub epoch: Vec<u8>,
     /// Number of the entry there.
     pub seq: u64,
-    /// By what that is known again.
+    /// Mark by which that entry is recognised.
     pub mark: Option<u64>,
 }
 
-/// Who writes a journal, from one start of a worker to the next.
+/// The writer of a journal, from one start of a worker to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Life {
     /// Drawn for it: a store that lasts has it, too. So each is known to belong to the other.
     pub number: u64,
-    /// Which start of the machine its clock counts from; 0 when that isn't known.
+    /// Number of the machine's start that its clock counts from; 0 when that isn't known.
     pub boot: u64,
     /// When the machine's clock was 0: seconds since 1970.
     pub epoch: f64,
@@ -90,43 +90,43 @@ impl Life {
 /// A ban as it is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ban {
-    /// Its number.
+    /// Number of the ban.
     pub seq: u64,
-    /// When it was made.
+    /// Time when it was made, in seconds since 1970.
     pub real: f64,
-    /// The same.
+    /// The same time by the monotonic clock.
     pub mono: f64,
-    /// As in [`Entry::Completed`].
+    /// True after [`Entry::Completed`].
     pub is_completed: bool,
-    /// As in [`Entry::Completed`].
+    /// Number of the newer ban in [`Entry::Completed`].
     pub successor: u64,
-    /// Its expression, in a form of the cache's own.
+    /// Expression of the ban, in a form of the cache's own.
     pub spec: Vec<u8>,
 }
 
 /// A purge as it is kept: new lives from then on; `None` leaves one alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Purge {
-    /// Its number.
+    /// Number of the purge.
     pub seq: u64,
-    /// What it purged.
+    /// Digest that it purged.
     pub digest: [u8; 32],
-    /// When it was made.
+    /// Time when it was made.
     pub at: f64,
-    /// New ttl.
+    /// New TTL in seconds.
     pub ttl: Option<f64>,
-    /// New grace.
+    /// New grace in seconds.
     pub grace: Option<f64>,
-    /// New keep.
+    /// New keep in seconds.
     pub keep: Option<f64>,
 }
 
 /// A purge by key as it is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TagPurge {
-    /// Its number.
+    /// Number of the purge.
     pub seq: u64,
-    /// The key.
+    /// Key of the objects.
     pub key: Vec<u8>,
     /// When it was made, if it took the objects' ttl only.
     pub soft: Option<f64>,
@@ -253,7 +253,7 @@ fn put_option(out: &mut Vec<u8>, seconds: Option<f64>) {
     put(out, seconds.unwrap_or_default().to_bits());
 }
 
-/// What is left to be read.
+/// The words that are left to be read.
 struct Words<'a>(&'a [u8]);
 
 impl<'a> Words<'a> {

@@ -18,9 +18,9 @@ use super::medium::Medium;
 const MAGIC: &[u8; 8] = b"LQJOURNL";
 /// Version of heads, frames and entries; any change counts it up.
 const VERSION: u32 = 2;
-/// Where the second head is.
+/// Offset of the second head.
 const PAGE: u64 = 4096;
-/// Where logs begin.
+/// Offset of the logs.
 const FIRST: u64 = 2 * PAGE;
 const HEAD: usize = 40;
 
@@ -36,18 +36,18 @@ const PATIENCE: u64 = 4;
 /// Castagnoli's polynomial, for which processors have an instruction.
 const SUM: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
-/// Why a journal can't be used.
+/// Reasons why a journal can't be used.
 #[derive(Debug)]
 pub enum JournalError {
-    /// It isn't one.
+    /// The file isn't a journal.
     Foreign,
-    /// It is another version's.
+    /// The journal is another version's.
     Version(u32),
     /// Something in its middle can't be read.
     Damaged,
     /// An invalidation could not be written into it.
     Incomplete,
-    /// The system's error.
+    /// An error of the system.
     Io(io::Error),
 }
 
@@ -71,7 +71,7 @@ impl From<io::Error> for JournalError {
     }
 }
 
-/// Whether there is something that no journal was ever written to.
+/// True if there is something that no journal was ever written to.
 ///
 /// # Errors
 /// The system's.
@@ -90,7 +90,7 @@ pub(super) struct Log {
     generation: u64,
     begin: u64,
     end: u64,
-    /// What the log was when it was begun.
+    /// Length of the log when it was begun.
     base: u64,
 }
 
@@ -131,7 +131,7 @@ impl Log {
         (self.end - self.begin, self.base)
     }
 
-    /// As [`Medium::takes_time`].
+    /// Does what [`Medium::takes_time`] does.
     pub fn takes_time(&self) -> bool {
         self.medium.takes_time()
     }
@@ -216,7 +216,6 @@ impl Head {
     }
 }
 
-/// The head that counts.
 fn newest_head(medium: &dyn Medium) -> Result<Head, JournalError> {
     if medium.len()? < FIRST {
         return Err(JournalError::Foreign);
@@ -263,7 +262,6 @@ fn frame(payload: &[u8], generation: u64) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Of all but the sum itself.
 fn frame_sum(frame: &[u8]) -> u32 {
     let mut digest = SUM.digest();
     digest.update(&frame[..16]);
@@ -293,7 +291,7 @@ fn read_frames(bytes: &[u8], generation: u64) -> Result<(Vec<u8>, usize), Journa
     if is_whole { Ok((payload, at)) } else { Err(JournalError::Damaged) }
 }
 
-/// Whether no frame of this generation follows.
+/// True if no frame of this generation follows.
 fn is_last(bytes: &[u8], at: usize, generation: u64) -> bool {
     let mut summed = 0;
     let mut rest = (at..bytes.len()).step_by(ALIGN);

@@ -7,13 +7,13 @@ use std::os::unix::fs::FileExt;
 
 /// Bytes by offset. Beyond its length everything is as if it were zero.
 pub trait Medium: Send + Sync + std::fmt::Debug {
-    /// How long it is.
+    /// Length in bytes.
     ///
     /// # Errors
     /// The system's.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether nothing was ever written.
+    /// True if nothing was ever written.
     ///
     /// # Errors
     /// The system's.
@@ -39,13 +39,13 @@ pub trait Medium: Send + Sync + std::fmt::Debug {
     /// The system's.
     fn clear(&self, at: u64, end: u64) -> io::Result<()>;
 
-    /// From now on all that was written lasts as long as the medium is meant to.
+    /// Brings to stable storage all that was written.
     ///
     /// # Errors
     /// The system's: nothing is known about what was written since the last time.
     fn sync(&self) -> io::Result<()>;
 
-    /// Whether writing and syncing may take longer than who invalidates something should be held up.
+    /// True if writing and syncing may take longer than an invalidation should be held up.
     fn takes_time(&self) -> bool {
         false
     }

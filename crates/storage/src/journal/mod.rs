@@ -44,10 +44,10 @@ use log::Log;
 /// A log isn't begun anew before it has grown by so much.
 const GROWTH: u64 = 1 << 20;
 
-/// So many bytes wait for a medium that stands still; with more the journal is given up.
+/// Bytes that may wait for a medium that stands still; with more the journal is given up.
 const MOST_WAITING: usize = 64 << 20;
 
-/// How far the journal must have come for an entry to last.
+/// Position that the journal must reach for an entry to last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ticket(u64);
 
@@ -56,26 +56,27 @@ pub struct Ticket(u64);
 pub struct Journal {
     queue: Lock<Queue>,
     writer: Lock<Writer>,
-    /// Entries that last.
+    /// Number of entries that last.
     stable: AtomicU64,
     /// Entries that could not be made to last, nor could that be written down.
     refused: AtomicU64,
-    /// What is to be written until the log ought to be begun anew.
+    /// Bytes to be written until the log ought to be begun anew.
     room: AtomicU64,
     failure: Mutex<Option<Failure>>,
     thread: CommitThread,
 }
 
-/// Why a journal is incomplete.
+/// State of an incomplete journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What went wrong.
+    /// The reason for the failure.
     pub reason: String,
-    /// That it is incomplete is on stable storage, so that nobody will believe it; else a former state of it may come back.
+    /// True if the failure is on stable storage, so that nobody will believe the journal; else a former state of it may
+    /// come back.
     pub is_written: bool,
 }
 
-/// What others have to do with the thread that writes.
+/// State that the writing thread shares with others.
 #[derive(Debug, Default)]
 struct CommitThread {
     /// The medium takes its time: nobody else writes.
@@ -97,9 +98,8 @@ impl CommitThread {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Entries that aren't written yet.
     pending: Vec<u8>,
-    /// Entries ever appended.
+    /// Number of entries ever appended.
     appended: u64,
     /// Entries since the cut, written or not, while the log is about to be begun anew.
     since_cut: Option<Vec<u8>>,
@@ -109,9 +109,8 @@ struct Queue {
     has_overflowed: bool,
     /// The log is a successor's.
     is_handed_over: bool,
-    /// Who waits for entries to last, by a number of their own.
+    /// Tasks that wait for entries to last, by a number of their own.
     waiting: BTreeMap<u64, Waker>,
-    /// The next of these numbers.
     next_waiter: u64,
 }
 
@@ -135,9 +134,9 @@ pub trait Peer: Send + std::fmt::Debug {
 #[derive(Debug)]
 struct Writer {
     log: Log,
-    /// Why the journal is incomplete, if it is, and whether that could be written down.
+    /// Reason why the journal is incomplete, if it is, and whether that could be written down.
     failure: Option<(io::Error, bool)>,
-    /// What takes the log's place.
+    /// Successor that takes the log's place.
     successor: Option<Box<dyn Peer>>,
 }
 
@@ -252,7 +251,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether a thread has to do [`Journal::work`].
+    /// True if a thread has to do [`Journal::work`].
     pub fn needs_thread(&self) -> bool {
         self.thread.is_needed
     }
@@ -282,7 +281,7 @@ impl Journal {
         self.thread.handle.get().into_iter().for_each(Thread::unpark);
     }
 
-    /// What was appended last.
+    /// Ticket of the last appended entry.
     pub fn newest(&self) -> Ticket {
         Ticket(self.queue.lock().appended)
     }
@@ -293,7 +292,7 @@ impl Journal {
         waiting.into_values().for_each(Waker::wake);
     }
 
-    /// Whether the entry lasts.
+    /// True if the entry lasts.
     pub fn is_stable(&self, ticket: Ticket) -> bool {
         self.stable.load(Acquire) >= ticket.0
     }
@@ -346,12 +345,12 @@ impl Journal {
         read.or_else(|error| self.fail(&mut writer, Some(io::Error::other(error))))
     }
 
-    /// Why the journal is incomplete, if it is.
+    /// The reason why the journal is incomplete, if it is.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.lock().clone()
     }
 
-    /// Whether the log ought to be begun anew: it is much longer than when it was begun.
+    /// True if the log ought to be begun anew: it is much longer than when it was begun.
     pub fn is_oversized(&self) -> bool {
         self.room.load(Relaxed) == 0
     }
@@ -403,7 +402,7 @@ impl Journal {
 #[derive(Debug)]
 pub struct Cut<'a> {
     journal: &'a Journal,
-    /// What came since was taken: the next cut may be another's.
+    /// True if entries since the cut were taken: the next cut may be another's.
     is_taken: bool,
 }
 

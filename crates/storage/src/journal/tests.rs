@@ -21,7 +21,7 @@ struct Disk(Arc<Mutex<State>>);
 #[derive(Clone, Debug, Default)]
 struct State {
     bytes: Vec<u8>,
-    /// What each block was, before a write that isn't synced.
+    /// Content of each block before a write that isn't synced.
     unsynced: Vec<(usize, Vec<u8>)>,
     syncs: usize,
     /// All that is done, to be undone from the end by a kill.
@@ -526,7 +526,7 @@ fn those_who_wait_for_a_sync_share_the_next_one() {
     assert_eq!(reopen(&gate.disk.bytes()).unwrap(), all);
 }
 
-/// What is done to a journal.
+/// Actions on a journal.
 #[derive(Clone, Debug)]
 enum Step {
     Write(Entry),
@@ -552,7 +552,7 @@ struct Doing<M> {
     medium: M,
     journal: Journal,
     all: Vec<Entry>,
-    /// So many of them are acknowledged.
+    /// Number of acknowledged entries.
     written: usize,
 }
 
@@ -587,7 +587,7 @@ impl<M: Medium + Clone + 'static> Doing<M> {
     }
 }
 
-/// Whether the journal says all that was acknowledged, and of the rest a beginning.
+/// True if the journal holds all that was acknowledged, and of the rest a beginning.
 fn is_sound(found: &[Entry], acknowledged: &[Entry], all: &[Entry]) -> bool {
     found.starts_with(acknowledged) && all.starts_with(found)
 }

@@ -19,7 +19,7 @@ pub struct Unkept {
 }
 
 impl Journal {
-    /// What has been appended so far, if it doesn't last yet.
+    /// The entries appended so far, if they don't last yet.
     pub fn unkept(self: &Arc<Journal>) -> Option<Unkept> {
         let ticket = self.newest();
         if self.is_stable(ticket) {

@@ -25,11 +25,11 @@ pub struct Facts<'a>(&'a Words);
 /// When an object was fresh at the origin, and its lives: as in [`RecordFields`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Lives {
-    /// When it was fresh at the origin.
+    /// Time when it was fresh at the origin.
     pub t_origin: f64,
     /// Seconds it is fresh.
     pub ttl: f64,
-    /// Seconds of grace.
+    /// Seconds of grace afterwards.
     pub grace: f64,
     /// Seconds it is then kept.
     pub keep: f64,
@@ -51,12 +51,12 @@ impl OwnFacts {
         Facts(&self.0)
     }
 
-    /// Its stored copy, if there is one: in the words that say where a record is.
+    /// The stored copy, if there is one: in the words that say where a record is.
     pub fn home(&self) -> Option<HomeId> {
         NonZeroU64::new(self.0.word64(STATE).load(Relaxed)).map(HomeId)
     }
 
-    /// It has that stored copy, or none.
+    /// Sets the stored copy, or none.
     pub fn set_home(&self, id: Option<HomeId>) {
         self.0.word64(STATE).store(id.map_or(0, |id| id.0.get()), Relaxed);
     }
@@ -80,7 +80,7 @@ impl<'a> Facts<'a> {
         digest
     }
 
-    /// Whether that is its digest.
+    /// True if that is its digest.
     #[inline]
     pub fn is_of(self, digest: &[u8; 32]) -> bool {
         let (parts, _) = digest.as_chunks::<8>();
@@ -92,7 +92,7 @@ impl<'a> Facts<'a> {
         self.wide(XID)
     }
 
-    /// Its lives now.
+    /// The present lifetimes of the record.
     #[inline]
     pub fn lives(self) -> Lives {
         let short = |n| f64::from(f32::from_bits(self.word(n)));
@@ -104,7 +104,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Its lives have changed.
+    /// Changes the lifetimes of the record.
     pub fn set_lives(self, lives: Lives) {
         let set = |n, value: f64| self.0.word64(n).store(value.to_bits(), Release);
         let set_short = |n, value: f64| self.0.word(n).store((value as f32).to_bits(), Release);
@@ -125,7 +125,7 @@ impl<'a> Facts<'a> {
         self.word(HITS)
     }
 
-    /// It was delivered so often. Whoever counts does so one after the other.
+    /// Sets the number of deliveries. Callers do so one after the other.
     #[inline]
     pub fn set_hits(self, hits: u32) {
         self.0.word(HITS).store(hits, Relaxed);

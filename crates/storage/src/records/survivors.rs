@@ -85,7 +85,7 @@ impl Records {
         self.extents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is in a record; `None`: it is damaged, and gone.
+    /// The content of a record; `None`: it is damaged, and gone.
     fn survivor(&self, claimed: Claimed) -> Option<Survivor> {
         let Claimed { slot, number } = claimed;
         let record = RecordId(NonZeroU32::new(number)?);
@@ -135,7 +135,7 @@ impl Records {
         Rest::Blocks(pieces.into_boxed_slice())
     }
 
-    /// Its bytes are charged to it alone from now on, no longer to what is unclaimed.
+    /// Charges its bytes to it alone from now on, no longer to what is unclaimed.
     fn charge(&self, buf: Buf) -> Buf {
         let bytes = buf.charged_bytes();
         let pool = self.unclaimed.update(Relaxed, Relaxed, |pool| pool.saturating_sub(bytes));

@@ -22,7 +22,7 @@ fn memfd() -> Arc<File> {
 
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// What a death leaves: the bytes as they are.
+/// A copy of the bytes, as a death leaves them.
 fn copy(file: &File) -> Arc<File> {
     let into = memfd();
     into.set_len(file.metadata().unwrap().len()).unwrap();
@@ -148,7 +148,7 @@ impl Object {
         self.head[head_len..].iter().copied().chain(rest.iter().flat_map(|piece| piece.buf.to_vec())).collect()
     }
 
-    /// Whether it is what was stored under its number, with a body of that length.
+    /// Checks that it is what was stored under its number, with a body of that length.
     fn check(&self, body_len: usize) {
         let (fields, head, tags) = Self::wanted(self.fields.xid);
         assert!(self.fields == fields && self.head[..head.len()] == head && self.tags == tags);
@@ -378,8 +378,8 @@ fn victims_len(xid: u64) -> usize {
     (xid * 7919 % 40_000) as usize / if xid.is_multiple_of(3) { 1 } else { 50 }
 }
 
-/// What the next test kills: stores, forgets and drops on two threads, and tells of each before and after. Without its
-/// variable there is nothing to do.
+/// The process that the next test kills: it stores, forgets and drops on two threads, and reports each before and
+/// after. Without its variable there is nothing to do.
 #[test]
 fn a_victim_stores_until_it_is_killed() {
     let Ok(path) = std::env::var(VICTIM) else { return };

@@ -11,12 +11,12 @@ use sys::arena::{Slot, Words};
 
 use crate::record::RecordFields;
 
-/// Where a record is in its life: one of the numbers below. 0 in a slot that was never used.
+/// State of a record: one of the numbers below. 0 in a slot that was never used.
 pub(super) const STATE: usize = 0;
 /// The number of the next record in its bucket, 0 at the end.
 pub(super) const NEXT: usize = 1;
 pub(super) const DIGEST: usize = 2;
-/// Of the digest the word that chooses the bucket.
+/// The word of the digest that chooses the bucket.
 pub(super) const HASH: usize = DIGEST + 4;
 pub(super) const XID: usize = 10;
 pub(super) const BAN_SEQ: usize = 12;
@@ -44,25 +44,24 @@ pub(super) const DEATH: u32 = 1 << 24;
 
 /// Written, and not to be found yet.
 pub(super) const KEPT: u32 = 1;
-/// Survives.
+/// The record survives its worker.
 pub(super) const LIVE: u32 = 2;
-/// Doesn't.
+/// The record doesn't survive.
 pub(super) const DEAD: u32 = 3;
 
 /// Lengths of what is behind the words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lengths {
-    /// Of the head block.
+    /// Bytes of the head block.
     pub head: usize,
-    /// Of what is there of the body.
+    /// Bytes of the body in the record.
     pub body: usize,
-    /// Number of extents.
     pub extents: usize,
     pub tags: usize,
 }
 
 impl Lengths {
-    /// Whether these and those that `fields` tells have room in their words.
+    /// True if these lengths and those in `fields` have room in their words.
     pub fn fit(&self, fields: &RecordFields) -> bool {
         let short = [fields.spec_len as usize, fields.values_len as usize, self.tags];
         short.iter().all(|&len| len < usize::from(u16::MAX))
@@ -195,10 +194,8 @@ pub(super) fn digest_words(digest: &[u8; 32]) -> [u32; 8] {
     std::array::from_fn(|n| u32::from_le_bytes(words[n]))
 }
 
-/// Where word `n` of the digest is.
 pub(super) const fn digest_word(n: usize) -> usize {
     DIGEST + n
 }
 
-/// Where the number of the fetch is.
 pub(super) const XID_WORD: usize = XID;

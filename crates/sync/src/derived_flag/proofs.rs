@@ -59,7 +59,6 @@ fn come_and_go(update: fn(&Restriction)) {
     assert!(restriction.is_restricted.get());
 }
 
-/// Both reasons go.
 fn go_and_go() {
     let restriction = Arc::new(Restriction::default());
     restriction.is_gated.store(true, SeqCst);

@@ -16,7 +16,7 @@ fn limit(most: u64) -> Arc<Limit> {
     Arc::new(limit)
 }
 
-/// As `engine::admission::enter` and the future that it returns.
+/// Does what `engine::admission::enter` and the future that it returns do.
 fn enter(limit: &Limit) {
     if !limit.try_enter() {
         wait(limit, &limit.queue_up().unwrap());

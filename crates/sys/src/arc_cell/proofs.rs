@@ -48,7 +48,7 @@ fn clone_and_take() {
     assert!(matches!(looking.join().unwrap(), [Some(7), Some(7) | None] | [None, None]));
 }
 
-/// What two threads take out together is what was in it, once.
+/// Two threads together take out the value once.
 fn take_twice() {
     let cell = cell(Some(7));
     let other = thread::spawn({
@@ -75,7 +75,8 @@ fn put_and_read() {
     assert_eq!(cell.second().map(|second| second.read()), was_put.then_some(9));
 }
 
-/// Who finds nothing sees what was written before it was taken out: an objcore has its bytes or its fetch in progress.
+/// A reader who finds nothing sees what was written before the value was taken out: an objcore has its bytes or its
+/// fetch in progress.
 fn nothing_means_taken() {
     let (cell, bytes) = (cell(Some(7)), Written::new(0));
     let finishing = thread::spawn({

@@ -4,13 +4,11 @@
 
 use crate::extent::PAGE;
 
-/// Largest slot that shares pages.
 pub(crate) const LARGEST: usize = 2 * PAGE;
 /// Most slots of a slab: they are bits of a word.
 const MOST_SLOTS: usize = 64;
-/// Most pages of a slab.
 pub(super) const MOST_PAGES: usize = 16;
-/// At most this part of a slab may be left over.
+/// Largest part of a slab that may be left over: one in this many.
 const LEFT_OVER: usize = 32;
 
 /// Slots of one size, in slabs of so many pages.
@@ -25,7 +23,6 @@ const COUNT: usize = 112;
 /// Class `n` is `CLASSES[n - 1]`.
 static CLASSES: [Class; COUNT] = classes();
 
-/// The class of this number, if there is one.
 pub(crate) fn class(number: u8) -> Option<&'static Class> {
     CLASSES.get(usize::from(number).checked_sub(1)?)
 }
@@ -44,7 +41,6 @@ pub(crate) fn fitting(size: usize, granule: usize) -> Option<u8> {
 }
 
 impl Class {
-    /// What one slot costs, its part of what is left over included.
     pub fn cost(&self) -> u64 {
         (usize::from(self.pages) * PAGE / usize::from(self.slots)) as u64
     }

@@ -27,9 +27,8 @@ const _: () = assert!(size_of::<Count>() == 4 || cfg!(loom));
 /// A counted handle on a whole slot.
 #[derive(Debug)]
 pub struct Slot {
-    /// Tagged.
     at: NonNull<u8>,
-    /// Of the bytes behind the words.
+    /// Length of the bytes behind the words.
     len: u32,
 }
 
@@ -38,7 +37,7 @@ unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
 
-/// What a block of the heap's has as its header says where its bytes are.
+/// Header of a block of the heap, which says where its bytes are.
 pub trait Header: Sized {
     /// The bytes of that block.
     fn bytes(block: &ThinArc<Self, u8>) -> &[u8];
@@ -114,12 +113,10 @@ impl Slot {
         unsafe { words(self.at) }
     }
 
-    /// Its number.
     pub fn number(&self) -> u32 {
         Arena::number_at(payload(self.at).addr() - PAYLOAD)
     }
 
-    /// The bytes behind its words.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the slot has so many bytes there, which don't change while a handle lives.
         unsafe { std::slice::from_raw_parts(payload(self.at), self.len as usize) }
@@ -158,7 +155,6 @@ impl<H: Header> Bytes<H> {
         Some(unsafe { &*at.cast::<ThinArc<H, u8>>() })
     }
 
-    /// The number of the slot behind it, if it is one.
     pub fn slot(&self) -> Option<u32> {
         is_slot(self.at).then(|| Arena::number_at(payload(self.at).addr() - PAYLOAD))
     }
@@ -170,27 +166,25 @@ impl<H: Header> Bytes<H> {
         is_slot(self.at).then(|| unsafe { words(self.at) })
     }
 
-    /// Whether that slot is in an arena that is frozen.
+    /// True if that slot is in an arena that is frozen.
     pub fn is_frozen(&self) -> bool {
         is_slot(self.at) && Arena::is_frozen_at(payload(self.at).addr() - PAYLOAD)
     }
 
-    /// What that slot costs.
+    /// The cost of that slot.
     pub fn slot_cost(&self) -> Option<u64> {
         is_slot(self.at).then(|| Arena::cost_at(payload(self.at).addr() - PAYLOAD))
     }
 
-    /// Number of bytes.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where the range begins in its block or slot.
+    /// Offset of the range in its block or slot.
     pub fn start(&self) -> usize {
         self.start as usize
     }

@@ -12,7 +12,6 @@ use crate::arena::slots::Slots;
 use crate::extent::{EXTENT, PAGE, WHAT};
 use crate::map::Map;
 
-/// "LACQARNA".
 const MAGIC: u64 = u64::from_le_bytes(*b"LACQARNA");
 /// Changes with everything that is laid out here, and with what owners keep in slots.
 const VERSION: u32 = 2;
@@ -36,12 +35,10 @@ const GENERATION_AT: usize = 20;
 /// The generation that is to let go.
 pub(super) const RECALLED_AT: usize = 24;
 
-/// How large an arena is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
     /// Pages for extents and slots. The first isn't used: no slot has the number 0.
     pub pages: u32,
-    /// Buckets of records, a power of two.
     pub buckets: u32,
 }
 
@@ -83,7 +80,7 @@ impl Layout {
         SERVING_AT + (thread % half + usize::from(is_odd) * half) * SERVING_STRIDE
     }
 
-    /// What the threads of the generation before this one were serving, unless that one lives.
+    /// Slots that the threads of the generation before this one were serving, unless that one lives.
     pub fn take_serving(&self, map: &Map, generation: u32, lives: bool) -> Vec<u32> {
         let is_odd = generation % 2 == 1;
         let take =
@@ -93,19 +90,18 @@ impl Layout {
         former.into_iter().filter(|&number| number != 0).collect()
     }
 
-    /// What the table of pages says of a page.
+    /// The table's word for a page.
     pub fn table_word(&self, map: &Map, page: usize) -> u32 {
         map.u32_at(self.table + page * 4).load(Relaxed)
     }
 
-    /// Writes the header of an arena that is all zeroes.
     pub fn format(&self, map: &Map) {
         let words = [(VERSION_AT, VERSION), (PAGES_AT, self.size.pages), (BUCKETS_AT, self.size.buckets)];
         words.into_iter().for_each(|(at, word)| map.u32_at(at).store(word, Relaxed));
         map.u64_at(0).store(MAGIC, Release);
     }
 
-    /// Whether the header is one of ours, for an arena of this size.
+    /// Checks that the header is one of ours, for an arena of this size.
     pub fn check(&self, map: &Map) -> Result<(), &'static str> {
         let word = |at| map.u32_at(at).load(Relaxed);
         match (map.u64_at(0).load(Relaxed), word(VERSION_AT)) {
@@ -119,7 +115,7 @@ impl Layout {
         Ok(())
     }
 
-    /// One worker more.
+    /// Counts one worker more; returns its generation.
     pub fn next_generation(&self, map: &Map) -> u32 {
         map.u32_at(GENERATION_AT).fetch_add(1, Relaxed).wrapping_add(1)
     }

@@ -11,14 +11,13 @@ pub(super) struct Slab {
     pub first: u32,
     pub pages: u32,
     pub class: u8,
-    /// Slots in use.
+    /// Bits of the slots in use.
     taken: u64,
     /// Neighbours among the slabs of its class with free slots.
     before: u32,
     after: u32,
 }
 
-/// No slab.
 const NONE: u32 = u32::MAX;
 
 /// A slot: its slab, its position there.
@@ -28,17 +27,16 @@ pub(super) struct Place {
     pub slot: u8,
 }
 
-/// All slabs.
 #[derive(Debug)]
 pub(super) struct Slots {
     slabs: Vec<Slab>,
     /// Numbers of slabs that are gone.
     vacant: Vec<u32>,
-    /// For each page 1 + the number of its slab.
+    /// Number of the slab plus 1, for each page.
     of_page: Vec<u32>,
-    /// For each class the first slab with free slots.
+    /// The first slab with free slots, for each class.
     open: [u32; 256],
-    /// Of slabs (all that were there at opening are the first) the slots that nobody has claimed yet.
+    /// Slots that nobody has claimed yet, by slab (all that were there at opening are the first).
     unclaimed: Vec<u64>,
     /// Extents that were there at opening and that nobody has claimed yet: first page, pages.
     pub extents: HashMap<u32, u32>,
@@ -47,13 +45,11 @@ pub(super) struct Slots {
 }
 
 impl Slab {
-    /// Number of slots.
     fn all(&self) -> u64 {
         class(self.class).map_or(1, Class::all)
     }
 }
 
-/// The slots in use of a slab.
 fn slots_of(slab: &Slab) -> impl Iterator<Item = u8> {
     let slots = class(slab.class).map_or(1, |class| class.slots);
     let taken = slab.taken;
@@ -113,7 +109,8 @@ impl Slots {
         self.settle(place.slab, was_full)
     }
 
-    /// As [`Slots::put`], later if another process may still read the slot: that knows those that were there at opening.
+    /// Does what [`Slots::put`] does, later if another process may still read the slot: that knows those that were
+    /// there at opening.
     pub fn put_or_defer(&mut self, place: Place) -> Option<Slab> {
         match &mut self.deferred {
             Some(deferred) if (place.slab as usize) < self.unclaimed.len() => {
@@ -128,12 +125,10 @@ impl Slots {
         &self.slabs[number as usize]
     }
 
-    /// The slab of that page.
     pub fn of_page(&self, page: u32) -> Option<u32> {
         self.of_page.get(page as usize)?.checked_sub(1)
     }
 
-    /// All slots in use.
     pub fn taken(&self) -> impl Iterator<Item = (&Slab, u8)> {
         self.slabs.iter().flat_map(|slab| slots_of(slab).map(move |slot| (slab, slot)))
     }
@@ -174,7 +169,7 @@ impl Slots {
         if unclaimed == 0 { None } else { self.settle(number, was_full) }
     }
 
-    /// As [`Slots::sweep`] while another process may still read the slots: they are free later.
+    /// Does what [`Slots::sweep`] does while another process may still read the slots: they are free later.
     pub fn defer_unclaimed(&mut self, number: u32) {
         let Some(unclaimed) = self.unclaimed.get_mut(number as usize).map(std::mem::take) else { return };
         let places = (0..64).filter(|slot| unclaimed & 1 << slot != 0).map(|slot| Place { slab: number, slot });

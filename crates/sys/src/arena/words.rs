@@ -11,7 +11,6 @@ use crate::arena::WORDS;
 pub struct Words([AtomicU32; WORDS]);
 
 impl Words {
-    /// Word `n`.
     #[inline]
     pub fn word(&self, n: usize) -> &AtomicU32 {
         &self.0[n]

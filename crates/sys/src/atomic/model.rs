@@ -25,7 +25,6 @@ pub enum Weakness {
     NoRelease,
     /// `SeqCst` accesses acquire and release only.
     NoSeqCst,
-    /// Fences are absent.
     NoFence,
 }
 
@@ -117,7 +116,7 @@ fn access<R>(order: Ordering, access: impl FnOnce(Ordering) -> R) -> R {
     result
 }
 
-/// As [`std::sync::atomic::fence`].
+/// The fence of [`std::sync::atomic::fence`].
 pub fn fence(order: Ordering) {
     if !is_weak(Weakness::NoFence) {
         loom_atomic::fence(order);
@@ -126,38 +125,34 @@ pub fn fence(order: Ordering) {
 
 macro_rules! atomic {
     ($name:ident, $value:ty $(, $generic:ident)?) => {
-        /// As the type of that name in `std`.
+        /// Model of the type of that name in `std`.
         #[derive(Debug)]
         pub struct $name$(<$generic>)?(loom_atomic::$name$(<$generic>)?);
 
         impl$(<$generic>)? $name$(<$generic>)? {
-            /// As in `std`.
             pub fn new(value: $value) -> Self {
                 Self(loom_atomic::$name::new(value))
             }
 
-            /// As in `std`.
             #[track_caller]
             pub fn load(&self, order: Ordering) -> $value {
                 access(order, |order| self.0.load(order))
             }
 
-            /// As in `std`.
             #[track_caller]
             pub fn store(&self, value: $value, order: Ordering) {
                 access(order, |order| self.0.store(value, order))
             }
 
-            /// As in `std`.
             #[track_caller]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 access(order, |order| self.0.swap(value, order))
             }
 
-            /// As in `std`.
+            /// Like `std`'s; may fail without a reason.
             ///
             /// # Errors
-            /// As in `std`.
+            /// The value found.
             #[track_caller]
             pub fn compare_exchange_weak(
                 &self,
@@ -177,19 +172,16 @@ macro_rules! number {
         atomic!($name, $value);
 
         impl $name {
-            /// As in `std`.
             #[track_caller]
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
                 access(order, |order| self.0.fetch_add(value, order))
             }
 
-            /// As in `std`.
             #[track_caller]
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
                 access(order, |order| self.0.fetch_sub(value, order))
             }
 
-            /// As in `std`.
             #[track_caller]
             pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
                 access(order, |order| self.0.fetch_max(value, order))

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// A path in a directory of its own on a disk, which goes when this does.
 struct Place(PathBuf);
 
 impl Place {

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release}
 
 use crate::atomic::{AtomicBool, AtomicU32, yield_now};
 
-/// See the module.
+/// State of freezing; see the module.
 #[derive(Debug)]
 pub(super) struct Freeze {
     is_frozen: AtomicBool,
@@ -19,7 +19,7 @@ impl Freeze {
         Freeze { is_frozen: AtomicBool::new(true), changing: AtomicU32::new(0) }
     }
 
-    /// Whether nothing is to be changed any more. It stays so while the caller has the list of free pages.
+    /// True if nothing is to be changed any more. It stays so while the caller has the list of free pages.
     pub fn is_frozen(&self) -> bool {
         self.is_frozen.load(Relaxed)
     }
@@ -29,7 +29,7 @@ impl Freeze {
         self.changing.fetch_add(1, Relaxed);
     }
 
-    /// It has ended: what was written for it is seen after [`Freeze::wait`].
+    /// Ends a change: what was written for it is seen after [`Freeze::wait`].
     pub fn end_change(&self) {
         self.changing.fetch_sub(1, Release);
     }

@@ -43,12 +43,12 @@ impl Map {
         Ok(Map { base, len, fd: file.into(), layout })
     }
 
-    /// It is private already.
+    /// Does nothing: the memory is private already.
     pub(crate) fn make_private(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// It is there already.
+    /// Does nothing: the memory is there already.
     pub(crate) fn populate(&self, offset: usize, len: usize) -> io::Result<()> {
         self.at(offset, len);
         Ok(())

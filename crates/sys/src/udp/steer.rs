@@ -8,7 +8,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Who gets what.
+/// Rule for giving packets to sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steering {
     /// Sockets of each set.
@@ -19,7 +19,8 @@ pub struct Steering {
     pub former: Option<u16>,
 }
 
-/// Where a packet's connection ID begins (RFC 8999 5): with a long header behind version and length, with a short one at once.
+/// Offset of a packet's connection ID (RFC 8999 5): with a long header behind version and length, with a short one at
+/// once.
 const LONG: u32 = 6;
 const SHORT: u32 = 1;
 

@@ -14,7 +14,7 @@ type TallyCell = Cell<Option<(&'static Counter, u64)>>;
 
 struct Tallies {
     is_on: Cell<bool>,
-    /// Which places are taken, a bit each.
+    /// The places that are taken, a bit each.
     taken: Cell<u64>,
     places: [TallyCell; PLACES],
 }

@@ -4,11 +4,11 @@
 /// A module that isn't built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing {
-    /// Its name.
+    /// The name of the module.
     pub name: &'static str,
-    /// What it is for.
+    /// The purpose of the module.
     pub what: &'static str,
-    /// What to use in its place.
+    /// The replacement for it.
     pub instead: &'static str,
 }
 
@@ -27,7 +27,7 @@ const fn known(name: &'static str, what: &'static str, instead: &'static str) ->
     Missing { name, what, instead }
 }
 
-/// In order of name.
+/// The modules in order of name.
 pub const MISSING: &[Missing] = &[
     known("boltsort", "sorts query parameters", "std.querysort or querystring.sort"),
     known("cfg", "settings, scripts and remote files", "var.global_set, or an include"),

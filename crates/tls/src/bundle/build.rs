@@ -14,11 +14,8 @@ use crate::wire::Writer;
 
 /// Key, chain and staple, wherever they are.
 pub struct Material<'a> {
-    /// How the key is written.
     pub form: KeyForm,
-    /// DER.
     pub key: &'a [u8],
-    /// DER, leaf first.
     pub chain: Vec<&'a [u8]>,
     /// DER of an OCSP answer, or empty.
     pub ocsp: &'a [u8],
@@ -43,7 +40,6 @@ impl<'a> Builder<'a> {
         self.entries.push((entry, material));
     }
 
-    /// The bundle's bytes.
     pub fn build(mut self) -> Zeroizing<Vec<u8>> {
         let global = self.scopes[GLOBAL as usize].overrides.clone();
         for (number, scope) in self.scopes.iter_mut().enumerate() {
@@ -127,7 +123,6 @@ fn default_of(entries: &[(&Entry, Material<'_>)], scope: u32) -> Option<u32> {
     named.or_else(|| of_scope().next()).map(|(at, _)| at as u32)
 }
 
-/// Whether a listener's certificates ask different things of clients.
 fn differs(entries: &[(&Entry, Material<'_>)], number: u32, scope: &Scope, global: &Overrides) -> bool {
     let of = |number: u32| entries.iter().map(|(entry, _)| *entry).filter(move |entry| entry.scope == number);
     let takes_global = scope.matches_global || of(number).next().is_none();

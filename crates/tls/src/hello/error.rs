@@ -22,7 +22,7 @@ pub enum HelloError {
     RecordTooLong(u16),
     /// Another handshake message than a ClientHello.
     Message(u8),
-    /// It is, or is going to be, longer than [`super::MAX_RAW_BYTES`].
+    /// The message is, or is going to be, longer than [`super::MAX_RAW_BYTES`].
     TooLong,
     /// Something in it isn't as it must be.
     Malformed(&'static str),

@@ -9,7 +9,7 @@ use super::HelloError;
 /// post-quantum key shares and a large ticket stay below 8 KB.
 pub const MAX_RAW_BYTES: usize = 16 * 1024;
 
-/// What a record may carry in clear (RFC 8446 5.1).
+/// Most bytes that a record may carry in clear (RFC 8446 5.1).
 const MAX_RECORD_BYTES: u16 = 1 << 14;
 const RECORD_HEADER: usize = 5;
 const MESSAGE_HEADER: usize = 4;
@@ -19,13 +19,13 @@ const CLIENT_HELLO: u8 = 1;
 const PROXY_1: &[u8] = b"PROXY ";
 const PROXY_2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// How far what came has been looked at. One call more for each piece costs no more than the piece: a client that sends one byte at a
-/// time doesn't have the beginning read again and again.
+/// Progress through the received bytes. One call more for each piece costs no more than the piece: a client that sends
+/// one byte at a time doesn't have the beginning read again and again.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Finder {
-    /// Where the first record begins that wasn't whole the last time.
+    /// Offset of the first record that wasn't whole the last time.
     at: usize,
-    /// How many bytes of handshake messages the records before have.
+    /// Bytes of handshake messages in the records before.
     found: usize,
 }
 
@@ -54,7 +54,7 @@ impl Finder {
     }
 }
 
-/// Whether this is a record's beginning (`false`: too little came to say).
+/// True if this begins a record; `false` if too few bytes came to say.
 fn begins_with_record(raw: &[u8]) -> Result<bool, HelloError> {
     let Some(&first) = raw.first() else { return Ok(false) };
     if first == HANDSHAKE {
@@ -78,7 +78,7 @@ fn begins_with_record(raw: &[u8]) -> Result<bool, HelloError> {
     })
 }
 
-/// How many bytes the record carries that begins here, once all of it is there.
+/// Payload length of the record that begins here, once all of it is there.
 fn whole_record(raw: &[u8]) -> Result<Option<usize>, HelloError> {
     if let Some(&kind) = raw.first()
         && kind != HANDSHAKE
@@ -97,7 +97,7 @@ fn whole_record(raw: &[u8]) -> Result<Option<usize>, HelloError> {
     }
 }
 
-/// How long the first handshake message is with its header, once the whole records before `found` say so.
+/// Length of the first handshake message with its header, once the whole records before `found` say so.
 fn message_bytes(raw: &[u8], found: usize) -> Result<Option<usize>, HelloError> {
     let mut header = handshake_bytes(raw, found).take(MESSAGE_HEADER).copied();
     if let Some(kind) = header.next()

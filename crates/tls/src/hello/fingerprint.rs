@@ -24,7 +24,7 @@ pub struct Outline {
     protocol: [char; 2],
     /// All lists, one behind the other.
     numbers: Box<[u16]>,
-    /// Where each begins, and where the last one ends.
+    /// Start of each list, and the end of the last one.
     bounds: [usize; LISTS + 1],
 }
 
@@ -37,7 +37,7 @@ const SCHEMES: usize = 3;
 const POINT_FORMATS: usize = 4;
 
 impl Outline {
-    /// Of a hello, whether it came by TCP or QUIC.
+    /// Reads the numbers of a hello that came by TCP or QUIC.
     pub fn new(hello: &ClientHello<'_>) -> Self {
         let (mut numbers, mut bounds) = (Vec::new(), [0; LISTS + 1]);
         let meant = |number: &u16| !is_grease(*number);
@@ -74,7 +74,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of the program that sent such a hello; JA3 only if it is wanted.
+    /// The fingerprints of the program that sent such a hello; JA3 only if it is wanted.
     pub fn new(hello: &Outline, with_ja3: bool) -> Self {
         Fingerprint { ja3: with_ja3.then(|| ja3(hello)).flatten(), ja4: ja4(hello).into_boxed_str() }
     }
@@ -85,7 +85,7 @@ impl Fingerprint {
         self.ja3.as_deref()
     }
 
-    /// As lists of fingerprints have it: MD5 of [`Self::ja3`] in hex.
+    /// JA3 as lists of fingerprints have it: MD5 of [`Self::ja3`] in hex.
     pub fn ja3_hash(&self) -> Option<String> {
         self.ja3().map(|text| hex(&md5::Md5::digest(text.as_bytes())))
     }

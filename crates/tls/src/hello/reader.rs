@@ -3,7 +3,7 @@
 
 use super::HelloError;
 
-/// What is left to read; `what` names it in errors.
+/// The bytes that are left to read; `what` names them in errors.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
     what: &'static str,
@@ -29,13 +29,11 @@ impl<'a> Reader<'a> {
         Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
-    /// A list behind a length of 8 bits.
     pub(super) fn list8(&mut self) -> Result<&'a [u8], HelloError> {
         let length = self.take(1)?[0];
         self.take(length.into())
     }
 
-    /// A list behind a length of 16 bits.
     pub(super) fn list16(&mut self) -> Result<&'a [u8], HelloError> {
         let length = self.number()?;
         self.take(length.into())

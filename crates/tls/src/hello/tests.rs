@@ -235,7 +235,7 @@ fn malformed_ones_say_where() {
     }
 }
 
-/// What a client of rustls sends.
+/// A hello sent by a client of rustls.
 fn hello_of_rustls(name: &str, alpn: &[&[u8]], versions: &[&'static rustls::SupportedProtocolVersion]) -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();

@@ -8,12 +8,10 @@ use crate::settings::{ClientVerify, protocol};
 /// Longer than any key is.
 const LONGEST_KEY: usize = 32;
 
-/// The kind of a value.
 #[derive(Clone, Copy)]
 enum Kind {
     /// A string, or a word that is nothing else.
     Text,
-    /// On or off.
     Flag,
     /// Digits alone; `auto` for the number of workers.
     Number,
@@ -93,17 +91,15 @@ const WORDS: [&str; 31] = [
     "pidfile",
 ];
 
-/// Whether a word may be a key, of a newer release or misspelt. Any other isn't repeated in a message: a file that was named by
-/// mistake may hold secrets.
+/// True if a word may be a key, of a newer release or misspelt. Any other isn't repeated in a message: a file that was
+/// named by mistake may hold secrets.
 pub(super) fn is_key(word: &str) -> bool {
     word.len() <= LONGEST_KEY && word.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_'))
 }
 
-/// What stands behind a key.
 enum Value {
     /// Words and strings, and a character between them that was ignored.
     Words(Vec<Token>, Option<char>),
-    /// A block.
     Block(Vec<Statement>),
 }
 
@@ -158,7 +154,6 @@ fn statements(rest: &mut &[Lexeme], depth: usize) -> Result<Vec<Statement>, Erro
     if depth > 0 { error(0, "a block without its end") } else { Ok(out) }
 }
 
-/// What is said of a character that stands for nothing.
 fn ignored(sign: char) -> String {
     match sign {
         '"' => "; a quote without its end is ignored".to_owned(),
@@ -336,7 +331,7 @@ fn top(out: &mut File, statement: Statement) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the key is one of the settings that stand anywhere.
+/// Takes a setting that may stand anywhere; false if the key is none.
 fn say(said: &mut Said, statement: &Statement) -> Result<bool, Error> {
     match statement.key.as_str() {
         "tls-protos" => {
@@ -372,7 +367,7 @@ fn set(place: &mut Option<String>, statement: &Statement) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where to listen; nowhere by an empty string.
+/// The address to listen on; `None` for an empty string.
 fn frontend(statement: Statement, ignored: &mut Vec<(String, usize)>) -> Result<Option<Frontend>, Error> {
     let line = statement.line;
     let mut out = Frontend { line, ..Frontend::default() };
@@ -436,7 +431,6 @@ fn join(host: &str, port: &str) -> String {
     }
 }
 
-/// One certificate; none of an empty string.
 fn pem_file(statement: Statement) -> Result<Option<PemFile>, Error> {
     let line = statement.line;
     let mut out = PemFile { line, ..PemFile::default() };

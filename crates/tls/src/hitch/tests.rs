@@ -171,7 +171,7 @@ fn verdicts() -> Vec<(&'static str, bool, String)> {
         .collect()
 }
 
-/// What is judged otherwise on purpose, with the reason.
+/// Cases judged otherwise on purpose, with the reason.
 const OTHERWISE: [(&str, bool, &str); 8] = [
     ("auto", true, "newer hitches take it"),
     ("frontend no brackets", true, "Varnish 9 takes a listener of -a"),

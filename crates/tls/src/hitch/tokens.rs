@@ -23,7 +23,6 @@ pub(super) enum Token {
 }
 
 impl Token {
-    /// As a message shows it.
     pub fn shown(&self) -> String {
         match self {
             Token::Word(text) | Token::Quoted(text) if is_key(text) => format!("'{text}'"),
@@ -45,7 +44,6 @@ impl Token {
     }
 }
 
-/// A token and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lexeme {
     pub token: Token,
@@ -54,7 +52,6 @@ pub(super) struct Lexeme {
     pub ignored: Option<char>,
 }
 
-/// The text's tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<Lexeme>, Error> {
     if text.len() > LONGEST_TEXT {
         return Err(Error { line: 0, reason: format!("the file is longer than {LONGEST_TEXT} bytes") });

@@ -16,7 +16,6 @@ const NOON: i64 = 1_800_014_400; // 20270115120000Z
 const GOOD: &[u8] = &[0x80, 0];
 /// A revocation, at that noon.
 const REVOKED: &[u8] = b"\xa1\x11\x18\x0f20270115120000Z";
-/// ecdsa-with-SHA256
 const ECDSA: &[u8] = &[0x06, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
 const SHA1: &[u8] = &[0x06, 5, 0x2b, 0x0e, 3, 2, 0x1a];
 
@@ -49,7 +48,7 @@ fn sign(key: &KeyPair, what: &[u8]) -> Vec<u8> {
     key.sign(&random, what).unwrap().as_ref().to_vec()
 }
 
-/// What is answered of one certificate.
+/// A response about one certificate.
 struct Told<'a> {
     issuer: &'a Issuer,
     number: u64,

@@ -77,13 +77,11 @@ impl crypto::Session for Session {
         initial_keys(self.suite, dst_cid, side)
     }
 
-    /// An [`Info`](crate::Info).
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         let info = handshake::info_of(&self.connection, self.sni.clone(), None).ok()?;
         Some(Box::new(info))
     }
 
-    /// It is in the [`Info`](crate::Info).
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
         None
     }

@@ -9,16 +9,14 @@ use rustls::crypto::ring::cipher_suite as ring;
 
 /// A suite with its two names and the classes that it is in.
 pub(super) struct Suite {
-    /// OpenSSL's.
     openssl: &'static str,
-    /// The registry's (IANA).
     standard: &'static str,
     /// Words of lists that mean it, beside those that mean all of TLS 1.2's here.
     classes: &'static [&'static str],
     suite: SupportedCipherSuite,
 }
 
-/// What every suite of TLS 1.2 here is in.
+/// Classes of every suite of TLS 1.2 here.
 const COMMON: [&str; 10] = ["ALL", "DEFAULT", "HIGH", "TLSv1.2", "ECDHE", "EECDH", "kECDHE", "kEECDH", "ECDH", "AEAD"];
 
 macro_rules! suites {
@@ -45,13 +43,12 @@ suites! {
     "TLS_AES_128_GCM_SHA256" "TLS_AES_128_GCM_SHA256" [] ring::TLS13_AES_128_GCM_SHA256;
 }
 
-/// How many of [`SUITES`] are TLS 1.2's: they stand first.
+/// Number of suites of TLS 1.2 in [`SUITES`]: they stand first.
 const TLS12: usize = 6;
 /// TLS 1.3's that OpenSSL has and we don't.
 const FOREIGN: [&str; 5] =
     ["TLS_AES_128_CCM_SHA256", "TLS_AES_128_CCM_8_SHA256", "TLS_SHA256_SHA256", "TLS_SHA384_SHA384", "TLS_SM4_GCM_SM3"];
 
-/// Why a list is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CipherError {
     /// Something in `ciphers` that can't be a word.
@@ -88,7 +85,6 @@ fn write_names(f: &mut std::fmt::Formatter<'_>, suites: &[Suite]) -> std::fmt::R
 
 impl std::error::Error for CipherError {}
 
-/// The suite of a number.
 pub(super) fn suite(number: u8) -> Option<SupportedCipherSuite> {
     SUITES.get(usize::from(number)).map(|suite| suite.suite)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use tables::json::quote_into;
 
-/// Appends one value.
+/// The writer that appends one value.
 pub(super) struct Writer<'a> {
     out: &'a mut String,
     /// Something stands in front in this object or list.

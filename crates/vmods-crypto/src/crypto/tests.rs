@@ -16,7 +16,7 @@ SXgxnOqWXU+k3+CN8bXDfvLbff8azKsNATh34Jlj/KCfTcrPA1eLrOEmRSTQQodz
 LwIDAQAB
 -----END PUBLIC KEY-----
 ";
-/// 1024 bits.
+/// A key of 1024 bits.
 const SHORT: &str = "\
 -----BEGIN PUBLIC KEY-----
 MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQCy7Um1VgdGuglAyZD32oyn+B3L
@@ -25,7 +25,7 @@ GYlzRRqNRoeIEEMdeA+D39i+ceYBRH5zPMhtWAPsiYfkAfNVB5YSU8UZsKkVB6UO
 PdveiuZdgSfZwWLo3wIDAQAB
 -----END PUBLIC KEY-----
 ";
-/// Signatures of `header.payload`.
+/// The signatures of `header.payload`.
 const SHA1: &str = "LgyCEOpYpbwKPi0KHFZIbV1u6sBeLiA/LUO2dD+iiA9+TrEgpmrne0WFA6Ao/0cO0pGphnNba6wSWvu7rPOXNOqvvJKClQGs269dCpyYsPs3UG\
      uqw1trp7ZhpHMxvIf48/ihmGr6DhB02VKOV7aw1TLazw6eaojUWWKpR5pv2aeoXoIIDlr8vAK+b/wPS3mvwxQDR+vNgtwqb+LjjjWJSqZT8V00\
      XcY2kVnWwlNCoT12xfYt0/Tag9AQg4xVkyKVRWgYpgEVG9e/RsCuChvH9xL4DCDmvS3GXn3KGj+Rrbq3BQtCTKUYZlPqm5AsrsZvT/8FWhg9+B\

@@ -3,7 +3,7 @@
 
 use vmod_support::codec::Code;
 
-/// What a PEM text says it is.
+/// The label of a PEM text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Label {
     Public,
@@ -59,7 +59,7 @@ fn subject_key(der: &[u8]) -> Option<Vec<u8>> {
     Some(bits.strip_prefix(b"\0")?.to_vec())
 }
 
-/// As ring wants it: PKCS #1.
+/// The key as ring wants it: PKCS #1.
 pub(crate) fn rsa_public_key(text: &[u8]) -> Option<Vec<u8>> {
     match decode(text)? {
         (Label::Public, der) => subject_key(&der),
@@ -80,7 +80,7 @@ pub(crate) fn rsa_bits(der: &[u8]) -> Option<usize> {
     (is_positive(modulus) && is_positive(exponent)).then_some(bits)
 }
 
-/// As ring wants it: the point.
+/// The key as ring wants it: the point.
 pub(super) fn ec_public_key(text: &[u8]) -> Option<Vec<u8>> {
     let (Label::Public, der) = decode(text)? else { return None };
     subject_key(&der)

@@ -7,13 +7,11 @@ use std::sync::Arc;
 use backend::{Director, Health, Summary};
 use base::Real;
 
-/// Members in the order they were added.
 #[derive(Default)]
 pub(crate) struct Members {
     list: Vec<(Arc<dyn Director>, f64)>,
 }
 
-/// Whether both are the same director.
 pub(crate) fn same(a: &Arc<dyn Director>, b: &Arc<dyn Director>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
 }
@@ -98,7 +96,6 @@ impl Members {
         out.push_str("\n  }\n},\n");
     }
 
-    /// The weight of all healthy ones.
     pub(crate) fn total_weight(&self, now: Real) -> f64 {
         self.list.iter().filter(|(member, _)| member.healthy(now).ok).map(|(_, weight)| weight).sum()
     }

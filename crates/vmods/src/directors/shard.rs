@@ -27,11 +27,10 @@ fn failed<T>(name: &str, text: &str) -> Result<T, Failure> {
     fail(format!("vmod_directors: shard {name}: {text}"))
 }
 
-/// A shard director.
 pub(super) struct Shard {
     base: DirectorBase,
     ring: RwLock<Ring>,
-    /// What `.associate()` has set.
+    /// Parameters set by `.associate()`.
     associated: RwLock<Option<Arc<Param>>>,
 }
 
@@ -42,9 +41,7 @@ struct DeferredArgs {
     param: Option<Arc<Param>>,
 }
 
-/// What a key can be made of.
 struct KeySource<'a> {
-    /// bereq's hash.
     digest: Option<[u8; 32]>,
     url: &'a [u8],
 }
@@ -74,7 +71,7 @@ impl Shard {
         Shard { base, ring: RwLock::default(), associated: RwLock::default() }
     }
 
-    /// What holds for a task below the arguments of a call.
+    /// Parameters that hold for a task below the arguments of a call.
     fn layer(&self, task: &(impl TaskValues + ?Sized)) -> Layer {
         let associated = || self.associated.read().as_ref().map_or(Layer::default(), |param| param.layer(task));
         match own(task, self) {
@@ -100,7 +97,6 @@ fn wish(layer: Layer, source: &KeySource<'_>) -> ChoiceCriteria {
     }
 }
 
-/// A choice made for a fetch.
 struct BackendChoice<'a> {
     ctx: &'a dyn ResolveCtx,
     name: &'a str,
@@ -124,7 +120,7 @@ impl ChoiceInput for BackendChoice<'_> {
     }
 }
 
-/// How far a member is in its rampup, 0 to 1, and the seconds left.
+/// Progress of a member's rampup, 0 to 1, and the seconds left.
 fn progress(ok: bool, up_for: f64, rampup: f64) -> (f64, f64) {
     if !ok {
         (0.0, 0.0)

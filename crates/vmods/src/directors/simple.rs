@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 use super::members::Members;
 
-/// Which of them.
+/// The directors that only weigh or order members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     RoundRobin,
@@ -19,7 +19,6 @@ pub(super) enum Kind {
     Hash,
 }
 
-/// A director over weighted members.
 pub(super) struct Simple {
     base: DirectorBase,
     kind: Kind,
@@ -230,7 +229,7 @@ pub(super) mod tests {
         (director, members)
     }
 
-    /// Who is asked in so many choices.
+    /// Names of the backends chosen in so many calls.
     fn asked(director: &Simple, times: usize) -> String {
         let fake = RecordingCtx::default();
         (0..times).for_each(|_| drop(director.resolve(&fake)));
@@ -297,7 +296,7 @@ pub(super) mod tests {
         assert_eq!(director.summary(NOW), Summary { good: 1, of: 2, healthy: true });
     }
 
-    /// What varnishd 7.1.1's hash director (weights 1, 2, 1) chose for `key0`, `key1`, ...
+    /// The expected backends are those of varnishd 7.1.1's hash director (weights 1, 2, 1) for `key0`, `key1`, ...
     #[test]
     fn hashes_choose_as_varnishs() {
         const CHOICES: &str =

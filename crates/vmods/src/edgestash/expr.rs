@@ -4,7 +4,6 @@
 /// Parentheses and `!` within each other, and operators of one expression.
 const MAX: usize = 64;
 
-/// An expression.
 #[derive(Debug, PartialEq, Clone)]
 pub(super) enum Expr {
     /// A path; `.` is the context.
@@ -17,7 +16,7 @@ pub(super) enum Expr {
     Two(Box<Expr>, Op, Box<Expr>),
 }
 
-/// What the place in a section is.
+/// Variables about a place in a section.
 #[derive(Debug, PartialEq, Clone, Copy)]
 pub(super) enum Own {
     First,
@@ -27,7 +26,6 @@ pub(super) enum Own {
     Size,
 }
 
-/// Between two values.
 #[derive(Debug, PartialEq, Clone, Copy)]
 pub(super) enum Op {
     Or,
@@ -78,7 +76,7 @@ enum Token<'a> {
 const BAD: &str = "a tag is neither a variable nor an expression";
 
 impl Expr {
-    /// What a tag says, without blanks around it.
+    /// Parses the text of a tag without the blanks around it.
     pub(super) fn parse(text: &str) -> Result<Expr, &'static str> {
         let tokens = tokens(text)?;
         if tokens.len() > MAX * 4 {

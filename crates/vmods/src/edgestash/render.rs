@@ -10,7 +10,6 @@ const STEPS: u32 = 1000;
 /// Steps of a page.
 const MAX_STEPS: u64 = if cfg!(test) { 10_000 } else { 1_000_000 };
 
-/// See the module.
 pub(super) struct Render {
     text: Vec<u8>,
     ops: Vec<Op>,
@@ -35,7 +34,6 @@ enum Round {
     Roots,
 }
 
-/// What an expression is.
 #[derive(PartialEq, Debug)]
 enum Val {
     Node(Id),
@@ -124,7 +122,6 @@ impl Render {
         }
     }
 
-    /// The context's value; `None`: the documents.
     fn context(&self) -> Option<Id> {
         self.frames.iter().rev().find_map(|frame| frame.context)
     }
@@ -193,7 +190,7 @@ impl Render {
         }
     }
 
-    /// What can be compared by itself; objects and arrays are what they are.
+    /// The value if it can be compared by itself; objects and arrays stay references.
     fn plain(&self, value: Val) -> Val {
         let Val::Node(id) = value else { return value };
         match self.values.get(id) {
@@ -234,7 +231,7 @@ fn members<'a>(values: &'a Values, round: &Round) -> &'a [Id] {
     }
 }
 
-/// As Mustache has it.
+/// Escapes for HTML as Mustache does.
 fn escape(text: &str, out: &mut Vec<u8>) {
     for byte in text.bytes() {
         match byte {

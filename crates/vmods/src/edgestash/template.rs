@@ -6,10 +6,8 @@ use std::ops::Range;
 
 use super::expr::Expr;
 
-/// Sections within sections.
 const DEEPEST: usize = 64;
 
-/// A step of a template.
 #[derive(Debug, PartialEq)]
 pub(super) enum Op {
     Text(Range<usize>),
@@ -26,7 +24,6 @@ pub(super) enum Op {
     },
 }
 
-/// The delimiters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Delimiters(pub(super) Vec<u8>, pub(super) Vec<u8>);
 
@@ -46,16 +43,14 @@ impl Delimiters {
     }
 }
 
-/// Why it is none.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is delivered as it is.
+    /// The text is no template, and is delivered unchanged.
     NoTemplate(&'static str),
-    /// It is one, and what it wants isn't built.
+    /// The template uses a feature that isn't built.
     NotBuilt(&'static str),
 }
 
-/// The steps of a template.
 pub(super) fn parse(text: &[u8], delimiters: &Delimiters) -> Result<Vec<Op>, Fault> {
     let mut reader = Reader { text, at: 0, delimiters: delimiters.clone(), ops: Vec::new(), open: Vec::new() };
     while reader.tag()? {}

@@ -102,7 +102,7 @@ impl Made {
         out
     }
 
-    /// What a lookup of it shows.
+    /// Text that a lookup of it shows.
     fn shown(&self) -> String {
         match self {
             Made::Map(_) => "Error Unsupported data type (7)".into(),
@@ -331,7 +331,8 @@ fn each(made: &Made, path: &str, bytes: &[u8], ip: IpAddr) -> Result<(), TestCas
 }
 
 proptest! {
-    /// What was written is found, whatever the size of the tree's records, and only for the addresses of its network.
+    /// A lookup finds what was written, whatever the size of the tree's records, and only for the addresses of its
+    /// network.
     #[test]
     fn what_is_written_is_found(
         pairs in proptest::collection::btree_map("[a-z0-9]{1,4}", made(), 1..6),

@@ -5,12 +5,10 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-/// How attributes are written.
 #[derive(Clone, Copy)]
 pub(super) struct Form<'a> {
     /// The bytes that part them, blanks beside others only being blanks; commas and semicolons if none are given.
     pub(super) between: Option<&'a [u8]>,
-    /// What parts a name and its value.
     pub(super) equals: &'a [u8],
 }
 
@@ -20,12 +18,12 @@ impl Form<'_> {
         between.contains(&byte) && (!byte.is_ascii_whitespace() || between.iter().all(u8::is_ascii_whitespace))
     }
 
-    /// Whether a text is a name, and can't be read otherwise.
+    /// True if a text is a name, and can't be read otherwise.
     pub(super) fn is_name(self, text: &[u8]) -> bool {
         !text.contains(&b'"') && !text.iter().any(|byte| self.parts(*byte))
     }
 
-    /// Where the attributes of a value are, without the blanks around them.
+    /// Positions of the attributes of a value, without the blanks around them.
     pub(super) fn places(self, value: &[u8]) -> Vec<Range<usize>> {
         let (mut out, mut begin, mut is_quoted, mut is_escaped) = (Vec::new(), 0, false, false);
         let mut end_at = |begin: usize, end: usize| {
@@ -121,7 +119,7 @@ impl Form<'_> {
     }
 }
 
-/// Whether it is one quoted string, so that what is behind it isn't taken in and nothing of it gets out.
+/// True if the text is one quoted string, so that what is behind it isn't taken in and nothing of it gets out.
 fn is_quoted_string(text: &[u8]) -> bool {
     let Some(inner) = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")) else { return false };
     let mut is_escaped = false;
@@ -221,7 +219,7 @@ mod tests {
             delete(&set(&value, &name, to.as_deref()), &name);
         }
 
-        /// What is set is found again, what was there beside it stays, and deleting it leaves what was there.
+        /// An attribute that is set is found again, others stay, and deleting it leaves what was there.
         #[test]
         fn set_get_and_delete_agree(
             others in proptest::collection::btree_map("[a-m]{1,3}", "[!#-+\\--:<-~]{0,4}|\"[ -!#-\\[\\]-~]{0,6}\"", 0..5),

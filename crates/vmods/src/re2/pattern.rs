@@ -8,7 +8,6 @@ use regex_automata::util::syntax;
 use regex_automata::{Input, Span};
 use vrt::Text;
 
-/// How a pattern is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) utf8: bool,
@@ -26,7 +25,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// What isn't built, or a pattern that these options forbid.
+    /// Refuses options that aren't built, and patterns that these options forbid.
     pub(super) fn check(&self, pattern: &[u8]) -> Result<(), String> {
         if self.longest && !self.literal {
             return Err("longest_match isn't built into Lacquer".into());
@@ -109,7 +108,6 @@ pub(super) fn quoted(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What becomes of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rewrite {
     First,
@@ -117,7 +115,6 @@ pub(super) enum Rewrite {
     Extract,
 }
 
-/// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Pattern {
     regex: Regex,
@@ -125,7 +122,7 @@ pub(super) struct Pattern {
     cost: i64,
 }
 
-/// Where a subject matched.
+/// Positions of a match in its subject.
 #[derive(Clone, Debug)]
 pub(super) struct Match {
     subject: Text,
@@ -157,7 +154,6 @@ impl Pattern {
         self.cost
     }
 
-    /// The highest number of a group.
     pub(super) fn groups(&self) -> usize {
         self.regex.captures_len() - 1
     }

@@ -116,7 +116,7 @@ pub(super) struct Set {
 
 #[derive(Clone)]
 struct Member {
-    /// From 1.
+    /// Number of the pattern, from 1.
     number: usize,
     text: String,
     string: Option<Text>,
@@ -191,7 +191,6 @@ impl Set {
         Ok(self.whole.get_or_init(|| made))
     }
 
-    /// The patterns that match, in order.
     fn find(&self, subject: &[u8]) -> Result<Vec<usize>, Failure> {
         let whole = self.whole()?;
         let mut found = PatternSet::new(whole.pattern_len());

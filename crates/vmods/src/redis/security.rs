@@ -20,7 +20,6 @@ const SESSIONS: usize = 512;
 /// Files that are read of a directory of authorities.
 const MAX_FILES: usize = 1000;
 
-/// How servers are spoken to.
 pub(super) struct Security {
     client: Arc<tls::Client>,
     /// The name that each of them has; `None`: the host that it is known by, of which only the chain is checked.
@@ -51,7 +50,8 @@ impl Security {
     }
 }
 
-/// Whom we trust: the file, and all files of the directory that are PEM; without either, whom the system trusts.
+/// Trusted authorities: those of the file, and of all files of the directory that are PEM; without either, the
+/// system's.
 fn roots(file: Option<String>, directory: Option<String>) -> Result<Roots, String> {
     let mut sets = Vec::new();
     if let Some(path) = &file {

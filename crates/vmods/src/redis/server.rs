@@ -22,7 +22,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Servers of a database.
 const MAX_SERVERS: usize = 64;
 
-/// What a server is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Master,
@@ -31,14 +30,12 @@ pub(super) enum Role {
     Unknown,
 }
 
-/// How a connection begins.
 pub(super) struct Login {
     pub(super) user: Option<Vec<u8>>,
     pub(super) password: Option<Vec<u8>>,
     pub(super) is_resp3: bool,
 }
 
-/// A `db` object.
 pub(super) struct Database {
     pub(super) name: String,
     pub(super) connect_limit: Duration,
@@ -48,7 +45,7 @@ pub(super) struct Database {
     pub(super) sick_for: Duration,
     pub(super) master_only: bool,
     pub(super) says_all: bool,
-    /// With TLS.
+    /// Settings if TLS is used.
     pub(super) security: Option<Security>,
     login: Login,
     most: usize,
@@ -60,7 +57,7 @@ struct Server {
     place: ConnectionSlot,
     role: Role,
     sick_until: Mutex<Option<Instant>>,
-    /// As many as there may be connections.
+    /// One permit for each allowed connection.
     permits: Semaphore,
     /// The one that was used last is at the end.
     idle: Mutex<Vec<Idle>>,
@@ -144,7 +141,6 @@ impl Database {
         servers
     }
 
-    /// The reply to a command.
     pub(super) async fn ask(
         &self,
         args: &[Vec<u8>],
@@ -217,7 +213,7 @@ impl Database {
 }
 
 impl Login {
-    /// What a new connection says first.
+    /// First command on a new connection.
     fn command(&self) -> Option<Vec<Vec<u8>>> {
         let user = || self.user.clone().unwrap_or_else(|| b"default".to_vec());
         match (&self.password, self.is_resp3) {

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// Where names of ports are.
+/// File with the names of ports.
 const SERVICES: &str = "/etc/services";
 
 /// `text` as host and port: `host`, `host:port`, `host port`, `[v6]`, `[v6]:port`, a bare IPv6 address.
@@ -22,7 +22,7 @@ fn split(text: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// What can be said without looking anything up.
+/// Result of parsing without a lookup.
 pub(super) enum Quick {
     Known(SocketAddr),
     /// A name must be looked up: host and port.
@@ -42,7 +42,6 @@ pub(super) fn read(text: &[u8], port: &[u8]) -> Quick {
     }
 }
 
-/// Looks names up; blocks.
 pub(super) fn look_up(host: &str, port: &str) -> Option<SocketAddr> {
     let port = match port.parse() {
         Ok(port) => port,
@@ -51,7 +50,6 @@ pub(super) fn look_up(host: &str, port: &str) -> Option<SocketAddr> {
     (host, port).to_socket_addrs().ok()?.next()
 }
 
-/// The TCP port of that name.
 fn service(table: &str, name: &str) -> Option<u16> {
     table.lines().find_map(|line| {
         let mut words = line.split('#').next()?.split_ascii_whitespace();

@@ -11,11 +11,9 @@ use vmod_support::args::fail;
 /// Reals are exact up to here.
 const BYTES_MAX: f64 = ((1u64 << 53) - 1) as f64;
 
-/// A text that may be left out, or be unset.
 type MaybeText<'a> = Option<Option<&'a Text>>;
 
 vrt::vmod_args! {
-    /// What an integer may come from.
     pub(super) struct ToInteger<'a> {
         s: [STRING] as MaybeText<'a>,
         fallback: [INT] as Option<i64>,
@@ -28,7 +26,6 @@ vrt::vmod_args! {
 }
 
 vrt::vmod_args! {
-    /// What a real number may come from.
     pub(super) struct ToReal<'a> {
         s: [STRING] as MaybeText<'a>,
         fallback: [REAL] as Option<f64>,
@@ -157,13 +154,11 @@ pub(super) fn real2integer(value: f64, fallback: i64) -> i64 {
     if real_is_valid(value) && int_is_valid(rounded) { rounded } else { fallback }
 }
 
-/// `(value, fallback)`
 pub(super) fn time2integer(t: f64, fallback: i64) -> i64 {
     let value = t.round();
     if value.abs() <= INT_MAX as f64 { value as i64 } else { fallback }
 }
 
-/// `(value, fallback)`
 pub(super) fn or_fallback(value: f64, fallback: f64) -> f64 {
     if value.is_finite() { value } else { fallback }
 }

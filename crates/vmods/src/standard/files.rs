@@ -8,10 +8,8 @@ use std::sync::{Arc, LazyLock, Weak};
 
 use parking_lot::Mutex;
 
-/// A file's contents.
 pub(super) type Contents = Arc<[u8]>;
 
-/// Contents by the file's name.
 type Files = HashMap<Vec<u8>, Weak<[u8]>>;
 
 /// All files in use; a lock here is held for a look only.
@@ -35,7 +33,6 @@ impl Last {
         Some(contents)
     }
 
-    /// Reads the file; blocks.
     pub(super) fn read(&self, name: &[u8]) -> Option<Contents> {
         let contents: Contents = std::fs::read(path(name)).ok()?.into();
         let mut files = FILES.lock();

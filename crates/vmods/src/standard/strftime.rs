@@ -21,7 +21,6 @@ const MONTHS: [&str; 12] = [
 /// A width beyond this is cut: a format can't ask for unbounded memory.
 const MAX_WIDTH: usize = 1024;
 
-/// A moment as a calendar shows it.
 struct Tm {
     secs: i64,
     year: i64,
@@ -29,7 +28,7 @@ struct Tm {
     day: i64,
     /// 0 is the first of January.
     yday: i64,
-    /// 0 is Sunday.
+    /// Day of the week; 0 is Sunday.
     wday: i64,
     hour: i64,
     min: i64,
@@ -71,7 +70,6 @@ impl Tm {
         Some(Tm { secs, year, month: month as i64, day: day + 1, yday, wday, hour, min, sec })
     }
 
-    /// Year and week of ISO 8601.
     fn iso_week(&self) -> (i64, i64) {
         let weekday = (self.wday + 6) % 7;
         let week = (self.yday - weekday + 10) / 7;

@@ -6,7 +6,6 @@ use filters::{FilterError, SLICE, State, Step};
 /// Bytes of a body that is worked on as a whole, before and after.
 pub(crate) const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
-/// See the module.
 #[derive(Default)]
 pub(crate) struct BodyCollector {
     body: Vec<u8>,
@@ -14,9 +13,7 @@ pub(crate) struct BodyCollector {
     is_done: bool,
 }
 
-/// What came of a piece of the work.
 pub(crate) enum WorkState {
-    /// There is more to be done.
     More,
     /// The body is as it is to go out.
     Done,
@@ -66,7 +63,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What a filter makes of a body that comes `cut` bytes at a time, into space for `room`.
+    /// Output of a filter for a body that comes `cut` bytes at a time, into space for `room`.
     pub(crate) fn run(filter: &mut dyn Filter, body: &[u8], cut: usize, room: usize) -> Result<Vec<u8>, FilterError> {
         let (mut all, mut out, mut at, mut given) = (Vec::new(), vec![0; room], 0, 0);
         loop {

@@ -29,10 +29,9 @@ pub(crate) struct Request {
     pub(crate) method: Vec<u8>,
     pub(crate) fields: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) body: Option<Vec<u8>>,
-    /// How long it may take in all; zero: as long as it likes.
+    /// Limit for the whole request; zero: none.
     pub(crate) limit: Duration,
     pub(crate) connect_limit: Duration,
-    /// What an https server's certificate must have.
     pub(crate) verify: Verify,
 }
 
@@ -45,13 +44,13 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Whether it says yes to a question.
+    /// True if the response says yes to a question.
     pub(crate) fn allows(&self) -> bool {
         (200..=299).contains(&self.status)
     }
 }
 
-/// Where an answer comes, or why there is none.
+/// The place where a response, or the reason why there is none, will be.
 #[derive(Default)]
 pub(crate) struct Slot {
     pub(crate) answer: OnceCell<Result<Answer, String>>,
@@ -92,14 +91,12 @@ impl Slot {
     }
 }
 
-/// A URL taken apart.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UrlParts<'a> {
-    /// Whether it is https.
     pub(crate) is_sealed: bool,
     pub(crate) host: &'a str,
     pub(crate) port: &'a str,
-    /// As it stands in the URL: the Host field.
+    /// Authority as it stands in the URL: the Host field.
     pub(crate) authority: &'a str,
     pub(crate) path: String,
 }
@@ -124,7 +121,6 @@ impl Request {
         self.fields.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
     }
 
-    /// Its Host.
     pub(crate) fn host(&self) -> &[u8] {
         let own = self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"host")).map(|(_, value)| &value[..]);
         own.unwrap_or_else(|| place(&self.url).map_or(b"", |place| place.authority.as_bytes()))
@@ -158,13 +154,12 @@ impl Request {
         self.body.as_ref().map(|body| body.len().to_string())
     }
 
-    /// Its body.
     pub(crate) fn upload(&self) -> Upload<'_> {
         self.body.as_deref().map_or(Upload::None, Upload::Whole)
     }
 }
 
-/// How deep the transaction's request is.
+/// Depth of the transaction's request.
 pub(crate) fn depth(ctx: &mut dyn Ctx) -> i64 {
     let own = |id: &HeadId| questions::depth_of(ctx.head(*id)?);
     [HeadId::Req, HeadId::Bereq].iter().find_map(own).unwrap_or(0)
@@ -187,7 +182,8 @@ pub(crate) fn is_of_connection(name: &[u8]) -> bool {
     OF.iter().any(|other| other.eq_ignore_ascii_case(name))
 }
 
-/// Why VCL can't set this field of a request; the client writes those of framing and of the connection itself.
+/// The reason why VCL can't set this field of a request; the client writes those of framing and of the connection
+/// itself.
 pub(crate) fn bad_field(name: &[u8], value: &[u8]) -> Option<String> {
     const OWN: [&[u8]; 3] = [b"connection", b"content-length", b"transfer-encoding"];
     let is_bad = |b: &u8| *b < b' ' && *b != b'\t' || *b == 0x7f;
@@ -204,7 +200,7 @@ pub(crate) fn own_fields(ctx: &mut dyn Ctx) -> Vec<(Vec<u8>, Vec<u8>)> {
     [HeadId::Req, HeadId::Bereq].iter().find_map(own).unwrap_or_default()
 }
 
-/// Its fields, but those of the connection.
+/// The head's fields, except those of the connection.
 pub(crate) fn fields_of(head: &Head) -> Vec<(Vec<u8>, Vec<u8>)> {
     let fields = head.iter().filter(|field| !is_of_connection(field.name()));
     fields.map(|field| (field.name().to_vec(), field.value().to_vec())).collect()
@@ -281,7 +277,6 @@ pub(crate) fn join(base: &str, reference: &str) -> String {
     format!("{scheme}://{authority}/{}{query}", names.join("/"))
 }
 
-/// Sends it and reads the answer.
 pub(crate) async fn ask(request: &Request) -> Result<Answer, String> {
     let place = place(&request.url)?;
     let length = request.length();
@@ -307,7 +302,6 @@ pub(crate) async fn connect(host: &str, port: &str, limit: Duration, verify: Opt
     }
 }
 
-/// A new connection as it is.
 pub(crate) async fn open(host: &str, port: &str, limit: Duration) -> Result<Stream, String> {
     let found = net::resolve::resolve(Some(host), port, false).await;
     let addresses: Vec<SocketAddr> = found.map_err(|reason| reason.to_string())?;
@@ -380,7 +374,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What a URL was made of is found in it again.
+        /// The parts of a URL are those that it was made of.
         #[test]
         fn parts_of_a_url(
             scheme in "[hH]ttp|HTTP|https|HTTPS",

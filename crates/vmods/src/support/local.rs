@@ -10,10 +10,9 @@ use base::Vxid;
 use shm::vsl::{LogRing, Marker};
 use tables::Tag;
 
-/// A future of an answer.
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<(), FailureText>>>>;
 
-/// Who answers.
+/// Something that responds to requests.
 pub(crate) trait Answer: Send + Sync + 'static {
     /// Answers a request. After an error the answer is cut; the log says why.
     fn answer(self: Arc<Self>, responder: Responder) -> Answering;

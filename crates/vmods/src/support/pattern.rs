@@ -14,7 +14,6 @@ const FEW: usize = 4;
 #[derive(Default)]
 struct PatternCache(Mutex<Vec<(Text, Arc<Regex>)>>);
 
-/// The pattern of a text; `who` asks for it.
 pub(crate) fn compile(call: &Call<'_>, who: &str, pattern: &[u8]) -> Result<Arc<Regex>, Failure> {
     let kept = call.site.get_or(PatternCache::default);
     if let Some((_, regex)) = kept.0.lock().iter().find(|(text, _)| text.as_bytes() == pattern) {

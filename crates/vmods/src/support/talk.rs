@@ -18,11 +18,10 @@ use crate::support::client::Answer;
 /// Bytes of a body that is kept.
 const BODY_BYTES: usize = 10_000_000;
 
-/// The request's body.
 pub(crate) enum Upload<'a> {
     None,
     Whole(&'a [u8]),
-    /// As it comes from a fetch, with the length that was announced.
+    /// The body that comes from a fetch, with its announced length.
     Streams(&'a mut Responder, Option<u64>),
 }
 
@@ -36,14 +35,12 @@ impl Upload<'_> {
     }
 }
 
-/// An exchange under way.
 pub(crate) struct Dialogue {
     exchange: Http1,
-    /// The answer's head.
     pub(crate) head: Head,
-    /// Its body.
+    /// The body's framing, and how far it was read.
     pub(crate) body: BodyStatus,
-    /// Why the connection can't be used again.
+    /// Reason why the connection can't be used again.
     close: Option<SessClose>,
     is_whole: bool,
 }
@@ -116,7 +113,6 @@ impl Dialogue {
         }
     }
 
-    /// Reads the head of the final answer.
     pub(crate) async fn receive_head(&mut self) -> Result<(), String> {
         loop {
             match poll_fn(|cx| self.exchange.poll_head(cx, &mut self.head)).await {
@@ -135,7 +131,6 @@ impl Dialogue {
         }
     }
 
-    /// Whether a byte of the answer has come.
     pub(crate) fn has_begun(&self) -> bool {
         self.exchange.has_begun()
     }
@@ -157,7 +152,6 @@ impl Dialogue {
         Ok(None)
     }
 
-    /// The whole answer.
     pub(crate) async fn answer(&mut self) -> Result<Answer, String> {
         let mut body = Vec::new();
         while let Some(piece) = self.next_piece().await? {

@@ -32,7 +32,7 @@ pub(crate) async fn through(stream: &Stream, host: &str, port: &str, limit: Dura
     }
 }
 
-/// What the proxy's final response says, once it is there.
+/// Verdict of the proxy's final response, once it is there.
 fn judge(mut answer: &[u8]) -> Option<Result<(), String>> {
     let limits = Limits { head_bytes: MOST, line_bytes: MOST, lenient: true, ..Limits::default() };
     let mut head = Head::default();

@@ -3,7 +3,6 @@
 
 use serde_json::Value as Json;
 
-/// A value.
 #[derive(Debug)]
 pub(crate) enum Node {
     Null,
@@ -14,7 +13,6 @@ pub(crate) enum Node {
     Object(Vec<(String, Id)>),
 }
 
-/// Where a value is.
 pub(crate) type Id = u32;
 
 /// All values of some documents.
@@ -35,7 +33,6 @@ impl Values {
         is_json
     }
 
-    /// Another in the place of a document.
     pub(crate) fn replace(&mut self, root: usize, text: &[u8]) {
         let id = self.put(serde_json::from_slice(text).unwrap_or(Json::Null));
         self.roots[root] = id;
@@ -92,7 +89,7 @@ impl Values {
         all.iter().find(|(other, _)| other == name).map(|(_, id)| *id)
     }
 
-    /// What a path (`a.b[2].c`, `[0]`) leads to from here; else the member whose whole name that is.
+    /// The value that a path (`a.b[2].c`, `[0]`) leads to from here; else the member whose whole name that is.
     pub(crate) fn find(&self, from: Id, path: &str) -> Option<Id> {
         self.walk(from, path).or_else(|| self.member(from, path))
     }
@@ -116,7 +113,7 @@ impl Values {
         Some(at)
     }
 
-    /// As a text; `raw`: what has escapes in JSON keeps them.
+    /// The value as a text; `raw`: what has escapes in JSON keeps them.
     pub(crate) fn text(&self, id: Id, raw: bool) -> String {
         match self.get(id) {
             Node::Null => String::new(),

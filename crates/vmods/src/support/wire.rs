@@ -3,10 +3,9 @@
 
 use net::{IoError, Stream};
 
-/// Bytes read at once.
 const PIECE: usize = 16 * 1024;
 
-/// What went wrong, for a log record.
+/// The text for an error, as a log record has it.
 pub(crate) fn error_text(error: IoError) -> String {
     match error {
         IoError::Timeout => "no answer in time".to_owned(),

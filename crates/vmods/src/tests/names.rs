@@ -65,7 +65,7 @@ fn names_that_nobody_asks_for_go_and_leave_others_what_they_share() {
     assert_eq!(told, ["localhost:81 timeout", "localhost:81 deleted", "localhost:81 timeout"]);
 }
 
-/// How many lookups of 127.0.0.1 have been logged after some seconds more in which only housekeeping asked.
+/// Number of lookups of 127.0.0.1 logged after some seconds more in which only housekeeping ran.
 fn lookups_after(world: &mut World, seconds: f64, record: &str) -> usize {
     world.ctx.clock_mut().advance(std::time::Duration::from_secs_f64(seconds));
     let ran = rt::run(async {

@@ -12,7 +12,7 @@ fn world(body: &str) -> World {
     World::with(IMPORTS, body)
 }
 
-/// What `expr` is after some statements; the transaction's URL is `url`.
+/// Compares `expr` after some statements; the transaction's URL is `url`.
 #[track_caller]
 fn check(url: &str, before: &str, expr: &str, wanted: &str) {
     let mut world = world(&format!("{before} set req.http.out = {expr};"));

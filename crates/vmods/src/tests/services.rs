@@ -68,7 +68,7 @@ fn redis_is_refused_what_it_cannot_do() {
     }
 }
 
-/// What vcl_recv with this body leaves in req.http.out, or how it fails.
+/// Compares req.http.out after a vcl_recv with this body, or its failure.
 #[track_caller]
 fn check(body: &str, wanted: &str) {
     let declarations = "import file; import fileserver; import reqwest; import synthbackend; import std; backend none none; \

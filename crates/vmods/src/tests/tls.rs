@@ -44,7 +44,7 @@ fn info() -> Info {
     }
 }
 
-/// What `expr` is in a subroutine on a connection of this kind.
+/// Value of `expr` in a subroutine on a connection of this kind.
 fn said(expr: &str, method: Method, info: Option<Info>) -> String {
     let (head, end) = if method == Method::Recv { ("req", "hash") } else { ("bereq", "deliver") };
     let sub = method.sub_name();

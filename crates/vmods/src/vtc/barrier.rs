@@ -31,7 +31,7 @@ fn verdict(read: std::io::Result<usize>) -> Result<(), Failure> {
     }
 }
 
-/// What a read says that took too long, as the system's own timeout does.
+/// The error of a read that timed out, as the system's own timeout gives it.
 fn timed_out() -> std::io::Error {
     std::io::Error::from_raw_os_error(11)
 }

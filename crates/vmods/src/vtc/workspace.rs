@@ -6,7 +6,6 @@ use vrt::vmod::Call;
 
 use vmod_support::args::fail;
 
-/// One budget, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     size: i64,
@@ -77,7 +76,6 @@ impl Default for Budgets {
     }
 }
 
-/// The budget of that name.
 pub(super) fn of<'a>(call: &'a mut Call<'_>, name: &str) -> &'a mut Budget {
     let at = match name {
         "client" => 0,

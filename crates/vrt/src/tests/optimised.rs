@@ -109,7 +109,7 @@ fn request() -> impl Strategy<Value = (String, Vec<(&'static str, &'static str)>
     (url, prop::collection::vec((field(), value()), 0..5))
 }
 
-/// What a run did: how it ended, the head, the log.
+/// Result of a run: its end, the head, the log.
 fn outcome(world: &mut World, url: &str, fields: &[(&str, &str)]) -> (String, Vec<String>, Vec<String>) {
     world.ctx.req.start_request(b"GET", url.as_bytes(), b"HTTP/1.1").unwrap();
     for (name, value) in fields {
@@ -173,7 +173,7 @@ fn long_chains_give_way() {
     assert_eq!(world.run(Method::Recv), "Pass");
 }
 
-/// How often it came back, out of its budget, before the end.
+/// Number of times that it returned out of its budget before the end.
 fn budgets(world: &mut World) -> usize {
     let mut machine = world.start(Method::Recv);
     let mut budgets = 0;

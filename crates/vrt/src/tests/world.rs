@@ -101,7 +101,7 @@ impl World {
         World::with(text, true)
     }
 
-    /// With or without the optimiser.
+    /// A world with or without the optimiser.
     pub fn with(text: &str, optimise: bool) -> Result<World, String> {
         let text = text.replace("import probe_me;", "");
         let compiled = vcl::compile(
@@ -141,7 +141,6 @@ impl World {
         Ok(World { vcl, ctx, machine: Machine::new(), _dir: dir })
     }
 
-    /// Changes `vsl_mask`.
     pub fn unmask(&mut self, change: &str) {
         let mut params = params::Params::default();
         params.set("vsl_mask", change).unwrap();

@@ -20,7 +20,7 @@ use crate::value::{BackendRef, Blob, Text, Value};
 
 /// A type of VCL.
 pub trait Kind {
-    /// Which.
+    /// The type in VCL.
     const TYPE: Type;
     /// The words of an `ENUM`.
     const WORDS: &'static [&'static str] = &[];
@@ -65,7 +65,7 @@ kinds!(
 #[derive(Debug)]
 pub struct Opt<K>(PhantomData<K>);
 
-/// What a body may take for an argument of the kind `K`.
+/// Rust types that a body may take for an argument of the kind `K`.
 pub trait Take<'a, K>: Sized {
     /// From the value that the machine has, which the compiler has made one of this kind.
     fn take(value: &'a Value) -> Self;
@@ -77,7 +77,7 @@ pub fn forbidden(value: Option<&Value>) -> ! {
     panic!("an argument is {value:?}, which its signature forbids")
 }
 
-/// The next argument.
+/// Takes the next argument.
 #[inline]
 pub fn next<'a, K, T: Take<'a, K>>(values: &mut Iter<'a, Value>) -> T {
     match values.next() {
@@ -159,7 +159,7 @@ impl<'a> Take<'a, ACL> for Option<&'a Arc<Acl>> {
     }
 }
 
-/// As bytes, unset is empty.
+/// Kinds that are taken as bytes; unset is empty.
 macro_rules! as_bytes {
     ($($kind:ty),*) => { $(
         impl<'a> Take<'a, $kind> for &'a [u8] {
@@ -182,13 +182,13 @@ impl<'a, K, T: Take<'a, K>> Take<'a, Opt<K>> for Option<T> {
 
 /// A value that a body may give for a result of the kind `K`.
 pub trait Plain<K> {
-    /// As the machine has it.
+    /// The value for the machine.
     fn value(self) -> Value;
 }
 
-/// What a body may give for a result of the kind `K`: a plain value, one that comes later, or why VCL fails.
+/// Results that a body may give for the kind `K`: a plain value, one that comes later, or a failure of VCL.
 pub trait Give<K> {
-    /// As the machine has it.
+    /// The result for the machine.
     ///
     /// # Errors
     /// VCL fails.
@@ -269,7 +269,7 @@ impl<K, T: Give<K>> Give<K> for Result<T, Failure> {
 /// A result of the kind `K`, now or later: for bodies that may have to wait.
 pub struct Answered<K>(ReturnValue, PhantomData<K>);
 
-/// What such a body ends with.
+/// Result of such a body.
 pub type CallResult<K> = Result<Answered<K>, Failure>;
 
 impl<K> Give<K> for Answered<K> {
@@ -297,7 +297,7 @@ pub fn wait<K, T: Plain<K>>(future: impl Future<Output = Result<T, Failure>> + '
     Ok(Answered(ReturnValue::Wait(boxed), PhantomData))
 }
 
-/// What a body gave.
+/// The result that a body gave.
 ///
 /// # Errors
 /// VCL fails.
@@ -322,16 +322,16 @@ pub fn this<T: 'static>(object: &Object) -> &T {
 
 /// A list of arguments as a struct, see [`vmod_args!`](crate::vmod_args).
 pub trait ArgList<'a>: Sized {
-    /// Their signature.
+    /// Signature of the list.
     const ARGS: &'static [Arg];
 
-    /// From the values that the machine has.
+    /// Takes the list from the machine's values.
     fn take(values: &'a [Value]) -> Self;
 }
 
 /// An `ENUM`, see [`words!`](crate::words).
 pub trait Words: Kind {
-    /// As VCL writes it.
+    /// The word in VCL.
     fn word(self) -> &'static str;
 }
 

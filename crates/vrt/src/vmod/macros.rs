@@ -197,7 +197,6 @@ macro_rules! __vmod_args {
     };
 }
 
-/// One of them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vmod_arg {
@@ -216,7 +215,7 @@ macro_rules! __vmod_arg {
     };
 }
 
-/// What it is when it is left out.
+/// The default of an argument.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vmod_default {

@@ -16,16 +16,15 @@ const RESERVE_MOST: u64 = 512 << 20;
 /// A step ends when so much of the reserve is free again beyond where it began.
 const HYSTERESIS_PART: u64 = 8;
 
-/// What is done; each step does what those before it do, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Step {
-    /// Nothing.
+    /// Nothing is done.
     #[default]
     None,
     /// Threads give up what they keep, stores stop to grow.
     Trim,
-    /// Objects are evicted.
+    /// Stores evict objects.
     Evict,
     /// No fetch begins that no client waits for.
     RefuseBackground,
@@ -37,7 +36,7 @@ pub enum Step {
 const STEPS: [Step; 5] = [Step::None, Step::Trim, Step::Evict, Step::RefuseBackground, Step::Shed];
 
 impl Step {
-    /// As the log and `memory.list` name it.
+    /// The name in the log and in `memory.list`.
     pub fn name(self) -> &'static str {
         match self {
             Step::None => "none",
@@ -48,13 +47,11 @@ impl Step {
         }
     }
 
-    /// The step of this number.
     pub fn numbered(number: u8) -> Step {
         STEPS[usize::from(number).min(STEPS.len() - 1)]
     }
 }
 
-/// A limit, and where on the way to it we are.
 #[derive(Debug)]
 pub struct Ladder {
     limit: u64,
@@ -79,12 +76,12 @@ impl Ladder {
         (self.limit / RESERVE_PART).clamp(RESERVE_LEAST, RESERVE_MOST).min(self.limit / 2)
     }
 
-    /// What is to be reached: all of the reserve is free.
+    /// Bytes in use below which all of the reserve is free.
     pub fn target(&self) -> u64 {
         self.limit - self.reserve()
     }
 
-    /// From how many bytes on a step is taken.
+    /// Bytes in use from which on a step is taken.
     fn begins(&self, step: Step) -> u64 {
         self.target() + self.reserve() / 4 * (step as u64).saturating_sub(1)
     }

@@ -18,7 +18,6 @@ const MAPPED_AGE: Duration = Duration::from_millis(250);
 /// The path of every segment of log and counters goes on so from the workdir, where the worker is.
 const MONITORED: &str = "/_.vsm_";
 
-/// Reads it.
 pub struct Meter {
     worker: Option<ResidentReader>,
     /// The manager may be hidden from the worker's user: then it doesn't count.
@@ -26,29 +25,24 @@ pub struct Meter {
     mapped: Mutex<Option<(Instant, Mapped)>>,
 }
 
-/// What there is, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The worker's own: heap, stacks, pages of stores without an arena.
     pub private: u64,
-    /// Stores' arenas.
     pub arenas: u64,
-    /// Log and counters.
     pub monitored: u64,
     /// Pages of the program and its libraries.
     pub program: u64,
-    /// The manager's own.
     pub manager: u64,
 }
 
 impl Usage {
-    /// All of it.
     pub fn bytes(&self) -> u64 {
         let Usage { private, arenas, monitored, program, manager } = *self;
         private + arenas + monitored + program + manager
     }
 
-    /// Of what the kernel says. Of what is shared it doesn't say whose it is: it may all be the program's.
+    /// Splits the kernel's figures. They don't tell what shared memory is for: it may all be the program's.
     fn of(worker: Resident, manager: Resident, mapped: Mapped, arenas: u64) -> Usage {
         let program = (worker.shared + manager.shared).min(mapped.program);
         Usage { private: worker.private, arenas, monitored: mapped.monitored, program, manager: manager.private }
@@ -56,13 +50,13 @@ impl Usage {
 }
 
 impl Meter {
-    /// Of this process and its manager.
+    /// A meter for this process and its manager.
     pub fn new(manager_pid: u32) -> Meter {
         let manager = ResidentReader::of_process(manager_pid).ok();
         Meter { worker: ResidentReader::of_self().ok(), manager, mapped: Mutex::default() }
     }
 
-    /// What there is now; nothing where there is no `/proc`.
+    /// The present usage; zero where there is no `/proc`.
     pub fn read(&self, stores: &Stores) -> Usage {
         let read = |reader: &Option<ResidentReader>| reader.as_ref().and_then(|reader| reader.read().ok());
         let Some(worker) = read(&self.worker) else { return Usage::default() };
@@ -83,7 +77,7 @@ impl Meter {
     }
 }
 
-/// Where a segment of log or counters is, seen from the workdir: its own path may lead through closed directories.
+/// Path of a segment of log or counters, seen from the workdir: its own path may lead through closed directories.
 fn segment(path: &str) -> Option<PathBuf> {
     path.rfind(MONITORED).map(|at| PathBuf::from(&path[at + 1..]))
 }

@@ -26,24 +26,23 @@ use self::meter::Meter;
 pub use self::report::Report;
 use crate::startup::Worker;
 
-/// Of the cgroup's limit, or the machine's memory, in tenths: what `auto` is.
+/// Tenths of the cgroup's limit, or of the machine's memory, that `auto` means.
 const AUTO_TENTHS: u64 = 9;
 /// Between two looks at least, and at most.
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(500);
-/// As fast as memory may come, in bytes a second: what is free until the target lasts so long.
+/// Fastest growth of memory, in bytes a second: it decides how long free memory lasts.
 const FASTEST: u64 = 4 << 30;
 /// Pools are trimmed no more often: they would only be filled again. Stores that are as large as they may be stay at the
 /// first step for hours.
 const TRIM_PAUSE: Duration = Duration::from_secs(5);
 /// The same where eviction isn't far, or goes on.
 const SHORT_TRIM_PAUSE: Duration = Duration::from_millis(500);
-/// What eviction frees needs so long to be seen in what the processes have.
+/// Time until freed memory shows in the processes' figures.
 const SETTLE: Duration = Duration::from_millis(50);
 /// Objects that one look evicts at most.
 const EVICT_MOST: u64 = 20_000;
 
-/// What the worker knows of its memory.
 pub struct Memory {
     pub meter: Meter,
     /// `memory_limit` in bytes; 0 is none.
@@ -54,7 +53,6 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Of this worker.
     pub fn new(manager_pid: u32) -> Memory {
         Memory {
             meter: Meter::new(manager_pid),
@@ -76,7 +74,6 @@ impl Memory {
         Some(self.in_force.load(Relaxed)).filter(|&limit| limit > 0)
     }
 
-    /// What is being done about it.
     pub fn step(&self) -> &'static str {
         Step::numbered(self.step.load(Relaxed)).name()
     }
@@ -93,7 +90,7 @@ impl Memory {
     }
 }
 
-/// What the system says. Where it says nothing there is no limit.
+/// The limit that the system sets; 0 where there is none.
 fn auto() -> u64 {
     let all = sys::memory::cgroup_limit().into_iter().chain(sys::memory::machine_bytes()).min();
     all.map_or(0, |all| all / 10 * AUTO_TENTHS)
@@ -124,7 +121,6 @@ fn govern(worker: &Worker) {
     }
 }
 
-/// Takes the steps.
 struct Governor<'a> {
     worker: &'a Worker,
     ladder: Ladder,
@@ -160,7 +156,6 @@ impl<'a> Governor<'a> {
         self.tell(Step::None, 0);
     }
 
-    /// One look, and what follows from it; how long until the next.
     fn look(&mut self) -> Duration {
         let used = self.worker.memory.meter.read(&self.engine().stores).bytes();
         self.engine().main.mem_used.set(used);
@@ -225,7 +220,7 @@ impl<'a> Governor<'a> {
         self.evicted = Some((clock::now(), used));
     }
 
-    /// What is free until the target is all that stores may grow by before the next look.
+    /// Caps the stores: they may grow by no more than what is free until the target.
     fn cap(&self, used: u64) {
         let capped: Vec<&Arc<Store>> =
             self.engine().stores.all().iter().filter(|store| store.name() != TRANSIENT).collect();
@@ -249,7 +244,7 @@ fn pressure(step: Step, used: u64, limit: u64) -> Pressure {
     }
 }
 
-/// How long so many free bytes last at least.
+/// Shortest time that so many free bytes last.
 fn pause(free: u64) -> Duration {
     Duration::from_secs_f64(free as f64 / FASTEST as f64).clamp(SHORTEST, LONGEST)
 }

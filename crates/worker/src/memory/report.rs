@@ -13,20 +13,18 @@ use tables::json::quote;
 use super::meter::Usage;
 use crate::startup::Worker;
 
-/// What an idle connection was measured to take, with its task; one that carries a request has that besides.
+/// Bytes that an idle connection takes with its task, as measured; one that carries a request takes more.
 const CONNECTION_BYTES: u64 = 1_700;
 
-/// One holder.
 #[derive(Debug, PartialEq)]
 struct Row {
     name: String,
     bytes: u64,
-    /// How many things these are, where they are things.
+    /// Number of the things, where they are things.
     count: Option<u64>,
     text: String,
 }
 
-/// The whole.
 #[derive(Debug)]
 pub struct Report {
     usage: Usage,
@@ -35,7 +33,7 @@ pub struct Report {
     rows: Vec<Row>,
 }
 
-/// What the heap's users hold, as far as it is known whose it is.
+/// Known holders of heap memory.
 struct HeapShares {
     stores: u64,
     index: u64,
@@ -44,7 +42,6 @@ struct HeapShares {
 }
 
 impl Report {
-    /// What there is now.
     pub fn gather(worker: &Worker) -> Report {
         let engine = &worker.engine;
         let (usage, footprint) = (worker.memory.meter.read(&engine.stores), engine.cache.footprint());
@@ -114,7 +111,6 @@ impl Report {
         Report { usage, limit, step, rows }
     }
 
-    /// For people.
     pub fn text(&self) -> String {
         let all = decimal_bytes(self.usage.bytes());
         let mut out = match self.limit {
@@ -150,8 +146,8 @@ impl Report {
     }
 }
 
-/// Of `private` bytes of memory, `heap` of which the heap's users hold: what they hold that is nobody's share, and what
-/// nobody holds. A build that doesn't count the heap has no second part.
+/// Splits `private` bytes of memory, `heap` of which the heap's users hold: into heap memory that is nobody's share,
+/// and memory that nobody holds. A build that doesn't count the heap has no second part.
 fn left_over(shares: &HeapShares, heap: u64, private: u64) -> (u64, u64) {
     let HeapShares { stores, index, connections, transactions } = *shares;
     let known = stores + index + connections + transactions;

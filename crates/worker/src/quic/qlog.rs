@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 /// Bytes of a file at most: what comes later is left out.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Which connections have one.
+/// Number of connections that get a file.
 #[derive(Debug)]
 pub struct Qlogs {
     dir: PathBuf,
@@ -21,9 +21,9 @@ pub struct Qlogs {
 struct State {
     /// The parameter's value, when it was looked at last.
     asked: u32,
-    /// How many more connections are to have one.
+    /// Number of further connections that get one.
     left: u32,
-    /// How many had one.
+    /// Number of connections that got one.
     begun: u64,
 }
 

@@ -26,13 +26,12 @@ use toolkit::print;
 
 /// Between two looks at the document.
 const PACE: Duration = Duration::from_millis(300);
-/// For a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_secs(1);
-/// Until what is confirmed and failed here is tried again.
+/// Time until what is confirmed and failed here is tried again.
 const AGAIN: Duration = Duration::from_secs(30);
-/// What the manager may take over a command: the checker has a minute.
+/// Time that the manager may take over a command: the checker has a minute.
 const CLI_TIME: Duration = Duration::from_secs(120);
 /// Probes of a VCL that was loaded have so long to find its backends well.
 const PROBE_TIME: Duration = Duration::from_secs(5);
@@ -100,44 +99,42 @@ fn now() -> f64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// Why a step failed.
+/// The reason why a step failed.
 enum Wrong {
-    /// The manager is gone.
     Manager,
     /// The log's server is away.
     Server(String),
 }
 
-/// What was last seen of the document.
+/// The last look at the document.
 struct Look {
     serial: u64,
-    /// When its number was seen to go up; or when it was seen first.
+    /// The time at which its number was seen to go up; or when it was seen first.
     at: Instant,
-    /// It was seen to go up.
+    /// The number was seen to go up.
     has_moved: bool,
 }
 
 impl Look {
-    /// Whether a document of that number is one that was replaced, and not yet where it was read. A log's server that was put back to what it was
-    /// before shows one for longer.
+    /// True if a document of that number is one that was replaced, and not yet where it was read. A log's server that
+    /// was put back to what it was before shows one for longer.
     fn is_ahead_of(&self, serial: u64) -> bool {
         serial < self.serial && self.at.elapsed() < OLD_TIME
     }
 }
 
-/// A trial that this node takes part in.
 #[derive(Clone, Debug, PartialEq)]
 struct Inside {
     id: String,
     release: Release,
     is_active: bool,
-    /// What was in use before.
+    /// The VCL that was in use before.
     vcl: String,
     params: Vec<(String, String)>,
 }
 
 impl Inside {
-    /// As the manager keeps it for the next agent: the trial as a document's, and what was in use before.
+    /// The bytes that the manager keeps for the next agent: the trial as a document's, and what was in use before.
     fn encode(&self) -> Vec<u8> {
         let activate = self.is_active.then(String::new);
         let trial = Trial {
@@ -151,7 +148,7 @@ impl Inside {
         json!({ "document": document, "vcl": self.vcl, "params": self.params }).to_string().into_bytes()
     }
 
-    /// What [`Inside::encode`] has written; `None`: nothing is kept.
+    /// Reads the bytes that [`Inside::encode`] has written; `None`: nothing is kept.
     fn read(bytes: &[u8]) -> Option<Inside> {
         let said: Value = serde_json::from_slice(bytes).ok()?;
         let trial = Rollout::read(Some(said["document"].as_str()?.as_bytes())).ok()?.trial?;
@@ -174,7 +171,7 @@ struct Agent {
     connect: Box<dyn Connect>,
     board: Option<Box<dyn Board>>,
     turn: usize,
-    /// Since when the log's server is away.
+    /// The time since which the log's server is away.
     away: Option<Instant>,
     look: Option<Look>,
     /// Trials that are over for us.
@@ -258,7 +255,7 @@ impl Agent {
         })
     }
 
-    /// What we say of ourselves goes into the worker's report; a worker that begins anew is told again.
+    /// Our word on ourselves goes into the worker's report; a worker that begins anew is told again.
     fn tell(&mut self) -> Result<(), Wrong> {
         let text = self.said.json().to_string();
         // There may be no worker.
@@ -511,7 +508,7 @@ impl Agent {
         Ok(Ok(()))
     }
 
-    /// What the parameters of a release are now.
+    /// The present values of the parameters of a release.
     fn params_of(&mut self, release: &Release) -> Result<Vec<(String, String)>, Wrong> {
         let mut params = Vec::new();
         for name in release.params.keys() {

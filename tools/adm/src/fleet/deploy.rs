@@ -24,7 +24,7 @@ use crate::words::Words;
 const PACE: Duration = Duration::from_secs(1);
 /// Nodes have so long to make ready, and to use what they are ready for.
 const READY_TIME: Duration = Duration::from_secs(120);
-/// What the share of errors was before is measured for so long at least.
+/// Least time for which the share of errors before is measured.
 const BEFORE: Duration = Duration::from_secs(3);
 /// The node that is asked looks at all nodes once a second: until it does so again, and between two questions whether it has.
 const LOOK_TIME: Duration = Duration::from_secs(10);
@@ -38,13 +38,12 @@ const SHOWN: usize = 20;
 /// Fewer errors than that are no sign of anything.
 const FEW: u64 = 3;
 
-/// What is asked for.
 struct Order {
     file: Option<String>,
     group: String,
     stages: Vec<String>,
     watch: Duration,
-    /// As a share of one.
+    /// The share of errors, of one.
     most_errors: f64,
     params: BTreeMap<String, String>,
 }
@@ -88,22 +87,21 @@ impl Order {
     }
 }
 
-/// How nodes are known here: what each reported last, unless it is away.
+/// Reports of nodes: what each reported last, unless it is away.
 type Nodes = BTreeMap<String, Report>;
 
 /// A group as a node knows it.
 #[derive(Debug)]
 struct View {
-    /// Those that take part.
     nodes: Nodes,
     /// Those that don't, and why, in words.
     left_out: Vec<String>,
-    /// How long ago that was looked at, in seconds.
+    /// Seconds since that was looked at.
     looked: f64,
 }
 
 impl View {
-    /// Of what `fleet.nodes -j` says.
+    /// The view in the reply to `fleet.nodes -j`.
     fn of(said: &Value, group: &str) -> View {
         let mut view =
             View { nodes: Nodes::new(), left_out: Vec::new(), looked: said["looked_seconds"].as_f64().unwrap_or(0.0) };
@@ -149,7 +147,7 @@ impl Counts {
     }
 }
 
-/// What these nodes have counted between two looks.
+/// The counts of these nodes between two looks.
 ///
 /// # Errors
 /// A node was lost, began anew, or had a panic.
@@ -178,7 +176,7 @@ fn usual(before: &Nodes, after: &Nodes) -> Counts {
     before.keys().map(of).fold(Counts::default(), Counts::and)
 }
 
-/// Whether there are more errors than before by more than is allowed.
+/// True if there are more errors than before by more than is allowed.
 fn is_worse(before: Counts, after: Counts, most: f64) -> bool {
     after.errors >= FEW && after.share() > before.share() + most
 }
@@ -203,9 +201,8 @@ fn tell(text: &str) {
 struct Deployer {
     connection: Connection,
     order: Order,
-    /// As it stands on the board.
     rollout: Rollout,
-    /// As it was written.
+    /// The document's bytes, as they were written.
     written: Vec<u8>,
 }
 
@@ -283,7 +280,7 @@ impl Deployer {
         }
     }
 
-    /// What is asked, until it is known; as above.
+    /// Asks until it is known; as above.
     fn patiently<T>(&mut self, mut ask: impl FnMut(&mut Self) -> Result<T, String>) -> Result<T, String> {
         let until = Instant::now() + BOARD_TIME;
         loop {
@@ -366,7 +363,7 @@ impl Deployer {
         }
     }
 
-    /// What is to be rolled out: what there is with what is asked for. Its sources are on the board then.
+    /// The release to roll out: what there is with what is asked for. Its sources are on the board then.
     fn release(&mut self) -> Result<Release, String> {
         let mut release = self.rollout.confirmed.clone().unwrap_or_default();
         release.params.extend(self.order.params.clone());
@@ -450,7 +447,7 @@ impl Deployer {
         }
     }
 
-    /// What a node says of this trial; nothing as long as it says something of another one.
+    /// A node's word on this trial; nothing as long as it says something of another one.
     fn said_by(&self, name: &str, nodes: &Nodes) -> Result<Deployed, String> {
         let report = nodes.get(name).ok_or_else(|| format!("{name} is away"))?;
         let trial = self.rollout.trial.as_ref().map(|trial| &trial.id);

@@ -15,33 +15,30 @@ use crate::{Config, is_good};
 /// All of it. What is `None` couldn't be known.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Facts {
-    /// What its CLI says it is.
+    /// The version that its CLI says.
     pub version: Option<String>,
     /// `running`, `stopped`, ...; from shared memory when the CLI isn't there.
     pub state: Option<String>,
     pub manager: Option<u64>,
     pub worker: Option<u64>,
     pub arguments: Option<Vec<String>>,
-    /// Name and address.
     pub addresses: Option<Vec<(String, String)>>,
     pub vcls: Option<Vec<Vcl>>,
     pub stores: Vec<Store>,
-    /// `MAIN.*` and `MGT.*`.
+    /// The counters `MAIN.*` and `MGT.*`.
     pub counters: HashMap<String, u64>,
-    /// Why the worker died last.
     pub last_cause: Option<String>,
     pub descriptors: Option<Descriptors>,
     pub parameters: Option<Vec<Parameter>>,
-    /// Where it was found.
     pub workdir: Option<String>,
-    /// What a doctor says is wrong, or why it couldn't look.
+    /// The faults that a doctor finds, or why it couldn't look.
     pub wrong: Option<Result<Vec<String>, String>>,
 }
 
 #[derive(Debug, PartialEq)]
 pub(super) struct Vcl {
     pub name: String,
-    /// `active`, `available`, `discarded`.
+    /// One of `active`, `available`, `discarded`.
     pub status: String,
     /// `auto/warm`, `label -> name`.
     pub state: String,
@@ -52,9 +49,9 @@ pub(super) struct Store {
     pub name: String,
     pub kind: Option<String>,
     pub used: u64,
-    /// Of a store without a bound there is none.
+    /// Bytes that are free; none of a store without a bound.
     pub free: Option<u64>,
-    /// What is used of the memory of a store on a disk, and of how much.
+    /// Bytes used of the memory of a store on a disk, and of how many.
     pub front: Option<(u64, u64)>,
 }
 
@@ -176,7 +173,7 @@ impl Facts {
         self.last_cause = died.or_else(|| ask("panic.show").and_then(|text| panicked(&text)));
     }
 
-    /// For programs.
+    /// The facts for programs.
     pub fn json(&self) -> Value {
         let counter = |name: &str| self.counter(name);
         json!({

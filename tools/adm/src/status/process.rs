@@ -3,7 +3,6 @@
 
 use std::fs;
 
-/// Descriptors of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Descriptors {
     pub open: u64,

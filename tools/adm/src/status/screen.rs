@@ -12,7 +12,6 @@ const MAX: usize = 20;
 const MOST_WRONG: usize = 3;
 const UNKNOWN: &str = "not known";
 
-/// All of it.
 pub(super) fn text(facts: &Facts) -> String {
     let mut out = String::new();
     let mut rows = |word: &str, rows: Vec<String>| {
@@ -53,7 +52,7 @@ pub(super) fn text(facts: &Facts) -> String {
     out
 }
 
-/// What is wrong, as much as fits a screen.
+/// The doctor's findings, as much as fits a screen.
 fn doctor(facts: &Facts) -> Vec<String> {
     match &facts.wrong {
         None => Vec::new(),

@@ -5,24 +5,21 @@ use std::rc::Rc;
 
 use crate::source::{Files, Place, beside, directory_of};
 
-/// How deep includes may nest, and blocks.
+/// Depth to which includes and blocks may nest.
 const MAX_DEPTH: usize = 20;
 
 /// A directive with its words, and the directives of its block if it has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Directive {
-    /// Its first word.
     pub name: String,
     /// The others, without their quotes.
     pub words: Vec<String>,
-    /// What stands between its braces.
     pub block: Option<Vec<Directive>>,
-    /// Where its first word stands.
     pub place: Place,
 }
 
 impl Directive {
-    /// What stands between its braces; nothing without any.
+    /// The directives between its braces; nothing without any.
     pub fn inside(&self) -> &[Directive] {
         self.block.as_deref().unwrap_or_default()
     }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What becomes of each directive, by its name: those that are translated, those without a meaning here, those refused.
 
-/// What becomes of a directive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It is translated where it belongs, or what it says holds here anyway.
+    /// The directive is translated where it belongs, or what it says holds here anyway.
     Done,
-    /// It speaks of nginx as a process or a file server, which nginx goes on being behind the cache.
+    /// The directive speaks of nginx as a process or a file server, which nginx goes on being behind the cache.
     Nginx,
-    /// It acts here by itself, in the way that the text says.
+    /// The directive acts here by itself, in the way that the text says.
     Told(&'static str),
-    /// It has no counterpart that is made here; the text says what to do instead.
+    /// The directive has no counterpart that is made here; the text says what to do instead.
     Refused(&'static str),
 }
 
@@ -95,7 +94,7 @@ const FATES: &[(&str, Fate)] = &[
     ("dav_*", Nginx), ("post_action", Nginx), ("msie_*", Nginx), ("recursive_error_pages", Nginx), ("thread_pool", Nginx), ("pcre_jit", Nginx),
 ];
 
-/// What becomes of the directive of this name; None: nobody here has heard of it.
+/// The fate of the directive of this name; None: nobody here has heard of it.
 pub fn fate(name: &str) -> Option<Fate> {
     let fits = |pattern: &str| pattern.strip_suffix('*').map_or(pattern == name, |begin| name.starts_with(begin));
     // The full name before those that stand for many.

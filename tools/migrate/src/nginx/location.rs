@@ -9,17 +9,17 @@ use super::value::{Side, expression, truth};
 use crate::migrated::Migrated;
 use crate::vcl;
 
-/// What has to be known of the whole for one location.
+/// The parts of the whole that one location has to know.
 pub struct Around<'a> {
     /// Upstreams by their names.
     pub upstreams: Vec<&'a Directive>,
-    /// Where nginx listens for what it serves itself.
+    /// The address at which nginx listens for what it serves itself.
     pub origin: String,
-    /// How long unused objects stay, by zone.
+    /// Seconds for which unused objects stay, by zone.
     pub inactive: Vec<(String, f64)>,
 }
 
-/// Where requests go: scheme, name, and the URI of `proxy_pass` if it has one.
+/// The place that requests go to: scheme, name, and the URI of `proxy_pass` if it has one.
 fn target<'a>(scope: &Scope<'a>) -> Option<(&'a Directive, &'a str, &'a str, Option<&'a str>)> {
     let pass = scope.inner.iter().find(|d| d.name == "proxy_pass")?;
     let (scheme, rest) = pass.word(0).split_once("://")?;
@@ -32,7 +32,6 @@ fn target<'a>(scope: &Scope<'a>) -> Option<(&'a Directive, &'a str, &'a str, Opt
     Some((pass, scheme, name, Some(uri.trim_start_matches(':')).filter(|uri| !uri.is_empty())))
 }
 
-/// vcl_recv.
 pub fn recv(scope: &Scope<'_>, around: &Around<'_>, backends: &mut Backends, migrated: &mut Migrated) -> Vec<String> {
     // Those of the server come before, of themselves.
     let is_location = !std::ptr::eq(scope.inner, scope.server);
@@ -87,7 +86,7 @@ pub fn recv(scope: &Scope<'_>, around: &Around<'_>, backends: &mut Backends, mig
     lines
 }
 
-/// What a server itself does before its locations: `if`, `return`.
+/// The lines for what a server itself does before its locations: `if`, `return`.
 pub fn recv_of_server(scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
     let mut lines = conditions(scope.server, migrated);
     if let Some(answer) = scope.server.iter().find(|d| d.name == "return") {
@@ -194,7 +193,6 @@ pub fn hash(scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
     }
 }
 
-/// vcl_backend_fetch.
 pub fn fetch(location: Option<&Directive>, scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
     let Some((pass, _, name, uri)) = target(scope) else { return Vec::new() };
     let mut lines = Vec::new();
@@ -231,7 +229,6 @@ pub fn fetch(location: Option<&Directive>, scope: &Scope<'_>, migrated: &mut Mig
     lines
 }
 
-/// vcl_backend_response.
 pub fn response(scope: &Scope<'_>, around: &Around<'_>, migrated: &mut Migrated) -> Vec<String> {
     let mut lines = packed(scope);
     if !scope.is_cached() {
@@ -349,7 +346,6 @@ fn packed(scope: &Scope<'_>) -> Vec<String> {
     vec![format!("if ({condition}) {{ set beresp.do_gzip = true; }}")]
 }
 
-/// vcl_deliver.
 pub fn deliver(scope: &Scope<'_>, migrated: &mut Migrated) -> Vec<String> {
     let mut lines = Vec::new();
     for directive in scope.all_of_kinds("hide_header") {

@@ -8,9 +8,7 @@ use super::config::Directive;
 pub struct Scope<'a> {
     /// The location's block; that of the server where no location is meant.
     pub inner: &'a [Directive],
-    /// The server's block.
     pub server: &'a [Directive],
-    /// That of `http`.
     pub http: &'a [Directive],
 }
 
@@ -30,7 +28,7 @@ impl<'a> Scope<'a> {
         self.all(name).pop()
     }
 
-    /// As `all`, with `proxy_` or what else may stand in its place before the name.
+    /// The same as `all`, with `proxy_` or what else may stand in its place before the name.
     pub fn all_of_kinds(&self, name: &str) -> Vec<&'a Directive> {
         KINDS.iter().map(|kind| self.all(&format!("{kind}_{name}"))).find(|all| !all.is_empty()).unwrap_or_default()
     }
@@ -40,7 +38,6 @@ impl<'a> Scope<'a> {
         self.all_of_kinds(name).pop()
     }
 
-    /// Whether answers are kept.
     pub fn is_cached(&self) -> bool {
         self.one_of_kinds("cache").is_some_and(|cache| cache.word(0) != "off")
     }
@@ -76,7 +73,7 @@ pub fn time(text: &str) -> Option<f64> {
     text.parse::<u32>().map(f64::from).ok().or_else(|| seconds(text))
 }
 
-/// As VCL writes it.
+/// A duration in VCL's form.
 pub fn duration(seconds: f64) -> String {
     format!("{seconds}s")
 }

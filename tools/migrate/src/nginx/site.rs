@@ -7,7 +7,6 @@ use crate::vcl;
 
 /// A server: its names, whether it speaks TLS, and its ports.
 pub struct Site<'a> {
-    /// Its directives.
     pub server: &'a Directive,
     /// From 1 on, for names in VCL.
     pub number: usize,
@@ -15,25 +14,19 @@ pub struct Site<'a> {
     listens: Vec<Listen>,
 }
 
-/// A `listen` directive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listen {
-    /// As `-a` has it.
+    /// The address in the form of `-a`.
     pub address: String,
     /// The port, or the path of a Unix socket.
     pub port: String,
-    /// `ssl`.
     pub is_tls: bool,
-    /// `proxy_protocol`.
     pub is_proxy: bool,
-    /// `quic`.
     pub is_quic: bool,
-    /// `default_server`.
     pub is_default: bool,
 }
 
 impl Listen {
-    /// Reads a `listen`.
     pub fn of(directive: &Directive, is_all_tls: bool) -> Listen {
         let word = directive.word(0);
         let has = |name: &str| directive.words.iter().any(|w| w == name);
@@ -62,7 +55,6 @@ impl Listen {
 }
 
 impl<'a> Site<'a> {
-    /// A server.
     pub fn new(server: &'a Directive, number: usize) -> Site<'a> {
         let inside = server.inside();
         let is_all_tls = inside.iter().any(|d| d.name == "ssl" && d.word(0) == "on");
@@ -83,23 +75,23 @@ impl<'a> Site<'a> {
         Site { server, number, names: names.collect(), listens }
     }
 
-    /// Where it listens.
+    /// The addresses and ports that it listens on.
     pub fn listens(&self) -> &[Listen] {
         &self.listens
     }
 
-    /// Whether it takes what no other server has a name for.
+    /// True if it takes what no other server has a name for.
     pub fn is_default(&self) -> bool {
         self.listens.iter().any(|listen| listen.is_default)
     }
 
-    /// Its first name that is one.
+    /// The first of its names that is one.
     pub fn name(&self) -> &'a str {
         self.names.iter().copied().find(|name| !name.is_empty() && *name != "_").unwrap_or("_")
     }
 
-    /// How requests that are its own are told: those of a scheme alone if it doesn't serve both, those of its ports where `has_ports` says that
-    /// servers differ by them; of its names, unless `is_rest`: then of any.
+    /// The condition that tells the requests that are its own: those of a scheme alone if it doesn't serve both, those
+    /// of its ports where `has_ports` says that servers differ by them; of its names, unless `is_rest`: then of any.
     pub fn condition(&self, side: Side, has_ports: bool, is_rest: bool) -> String {
         let head = side.head();
         let mut all = Vec::new();
@@ -145,16 +137,16 @@ impl<'a> Site<'a> {
     }
 }
 
-/// How a location is told from the others.
+/// The way in which a location is told from the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// `= /path`.
+    /// An exact path: `= /path`.
     Exact,
     /// `^~ /path`: regexes aren't asked.
     First,
-    /// `~` and `~*`.
+    /// A regex: `~` and `~*`.
     Regex { ignores_case: bool },
-    /// `/path`.
+    /// A beginning: `/path`.
     Prefix,
     /// `@name`: no request comes here by itself.
     Named,

@@ -23,9 +23,8 @@ struct Backend {
 #[derive(Default)]
 pub struct Backends {
     backends: Vec<Backend>,
-    /// Lines of vcl_init.
     init: Vec<String>,
-    /// What is known by which key: the expression that chooses it.
+    /// The expressions that choose what is known, by their keys.
     known: Vec<(String, String)>,
 }
 
@@ -129,7 +128,6 @@ impl Backends {
         format!("{name}_all.backend()")
     }
 
-    /// Whether directors are among them.
     pub fn has_directors(&self) -> bool {
         !self.init.is_empty()
     }

@@ -3,17 +3,15 @@
 
 use crate::vcl;
 
-/// On which side of the cache an expression stands: what a request is called there.
+/// The side of the cache on which an expression stands: its name for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// With the client.
     Client,
-    /// With the origin.
     Backend,
 }
 
 impl Side {
-    /// `req` or `bereq`.
+    /// The variable, `req` or `bereq`.
     pub fn head(self) -> &'static str {
         match self {
             Side::Client => "req",

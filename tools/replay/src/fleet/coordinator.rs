@@ -32,44 +32,41 @@ use crate::target::Addresses;
 
 /// Figures of workers that wait to be taken in.
 const MAX_WAITING: usize = 1024;
-/// How long connecting to a worker may take.
+/// Longest time of connecting to a worker.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long the first requests are waited for before a part begins.
+/// Longest wait for the first requests before a part begins.
 const FIRST: Duration = Duration::from_millis(500);
 /// Seconds of which a worker's figures may still be missing.
 const MAX_OPEN_SECONDS: usize = 12;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a worker's connection brought.
 enum Heard {
     Tick(Value),
     Report(Value),
     Gone(String),
 }
 
-/// A worker in a part of the run.
 struct Member {
-    /// Where it is, as it was given.
+    /// Address of the worker as given.
     name: String,
-    /// What it counted, of each stream.
+    /// Figures of each stream.
     stats: Vec<Stats>,
     cpu: f64,
     ns: u64,
     /// Requests of each stream that are over, since the beginning.
     done: [u64; MAX_STREAMS],
     end: Option<End>,
-    /// It takes part in this part.
+    /// True if it takes part in this part.
     is_asked: bool,
     heard: Instant,
     /// The last second of which it told.
     second: Option<u64>,
-    /// Since when it can't be written to. What it said last may still be on its way.
+    /// Time since which it can't be written to. Its last messages may still be on their way.
     deaf: Option<Instant>,
-    /// Why it is lost.
+    /// The reason why it is lost.
     lost: Option<String>,
 }
 
-/// What is counted of a stream, by all.
 struct Shared {
     name: &'static str,
     told: Arc<ReaderReport>,
@@ -80,7 +77,6 @@ struct Shared {
     seconds: Vec<Second>,
 }
 
-/// Workers and what they do.
 pub struct Coordinator<'o> {
     options: &'o Options,
     /// For Ctrl-C, and to be woken.
@@ -89,7 +85,6 @@ pub struct Coordinator<'o> {
     seats: Arc<Seats>,
     heard: Receiver<(usize, Heard)>,
     members: Vec<Member>,
-    /// They were told to stop.
     is_stopped: bool,
     shared: Vec<Shared>,
 }
@@ -151,7 +146,7 @@ impl<'o> Coordinator<'o> {
         Ok(())
     }
 
-    /// What walks alone walks on the first worker.
+    /// True if the walker is on this worker: it is on the first one.
     fn has_walker(&self, at: usize) -> bool {
         at == 0 && self.options.walker.is_some()
     }
@@ -280,7 +275,6 @@ impl<'o> Coordinator<'o> {
         }
     }
 
-    /// Adds up.
     fn sum(&mut self) {
         for (i, shared) in self.shared.iter_mut().enumerate() {
             shared.stats = Stats::new(self.options.top);
@@ -408,7 +402,6 @@ impl Member {
         }
     }
 
-    /// A part begins.
     fn begin(&mut self) {
         self.stats = vec![Stats::new(0); MAX_STREAMS];
         (self.cpu, self.ns, self.end, self.second) = (0.0, 0, None, None);
@@ -512,7 +505,7 @@ fn listen(
     std::thread::Builder::new().name("replay-worker".into()).spawn(run).map(drop)
 }
 
-/// What a frame of a worker says.
+/// The message in a worker's frame.
 fn word(at: usize, seats: &Seats, frame: &Frame) -> std::io::Result<Option<Heard>> {
     match frame.kind {
         Kind::Credit => {

@@ -19,20 +19,18 @@ const HAND_BYTES: usize = 64 << 10;
 /// Between two looks whether a worker that was passed over has room, while the source brings nothing.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is known of a worker while requests are dealt.
 #[derive(Clone, Debug)]
 pub struct Seat {
-    /// It is there.
     pub is_alive: bool,
     /// Batches that it may be sent, of each stream.
     credits: [usize; MAX_STREAMS],
     /// Requests that it was dealt, of each stream, since the beginning.
     pub dealt: [u64; MAX_STREAMS],
-    /// It was sent something, or there is nothing for it.
+    /// True if it was sent something, or there is nothing for it.
     is_served: [bool; MAX_STREAMS],
 }
 
-/// A connection to a worker, and how many addresses the worker knows.
+/// A connection to a worker, and the number of addresses that the worker knows.
 struct Line {
     stream: TcpStream,
     addresses: usize,
@@ -43,7 +41,6 @@ struct Inner {
     generation: [u32; MAX_STREAMS],
 }
 
-/// All workers.
 pub struct Seats {
     inner: Mutex<Inner>,
     changed: Condvar,
@@ -69,7 +66,6 @@ impl Seats {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of one.
     pub fn seat(&self, at: usize) -> Seat {
         self.lock().seats[at].clone()
     }
@@ -135,7 +131,6 @@ impl Seats {
         }
     }
 
-    /// Requests name addresses by number: the worker must know them first.
     fn send_addresses(&self, line: &mut Line) -> std::io::Result<()> {
         let new: Vec<String> = {
             let all = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -149,7 +144,7 @@ impl Seats {
     }
 }
 
-/// What comes of asking for a credit.
+/// The dealer of one stream, from its source's beginning to its end.
 enum Credit {
     Taken,
     NoneLeft,
@@ -157,27 +152,21 @@ enum Credit {
     Over,
 }
 
-/// Who deals one stream, from its source's beginning to its end.
+/// The dealer of one stream, from its source's beginning to its end.
 pub struct Dealer {
-    /// Where requests come from.
     pub from: Receiver<SentBatch>,
-    /// What its reader tells.
     pub told: Arc<ReaderReport>,
-    /// The workers.
     pub seats: Arc<Seats>,
-    /// Which stream it is.
     pub stream: usize,
-    /// And which time its source is read.
+    /// Generation of the source.
     pub generation: u32,
-    /// To these workers only.
     pub to: Vec<usize>,
     /// The log's clock is heeded.
     pub is_timed: bool,
-    /// Requests in all.
     pub most: Option<u64>,
 }
 
-/// What is to go to one worker next.
+/// Requests that go to one worker next.
 struct Hand {
     at: usize,
     batch: Batch,
@@ -338,7 +327,7 @@ mod tests {
     use super::super::wire::MAX_FRAME;
     use super::*;
 
-    /// What a worker that is busy waits for: others have been sent so many requests.
+    /// Number of requests that others are sent before a busy worker is passed over.
     const BUSY: usize = 2 * AHEAD * HAND_REQUESTS;
 
     /// Deals `n` requests to workers of which `stuck` is busy for long and `gone` isn't there: when what each was sent is due.

@@ -13,17 +13,17 @@ use sha2::Sha256;
 
 use super::wire::{Frame, Kind, MAX_STRANGER, PROTOCOL};
 
-/// How long greeting may take.
+/// Longest time of greeting.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Who shows that it knows the secret; the other's proof can't be sent back.
+/// The side that shows that it knows the secret; the other's proof can't be sent back.
 #[derive(Clone, Copy)]
 enum Role {
     Worker,
     Coordinator,
 }
 
-/// What both ends drew.
+/// Random bytes of both ends.
 struct Nonces {
     worker: String,
     coordinator: String,
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// What each end says of the other.
+    /// Result of each end.
     fn check(worker: &str, coordinator: &str, busy: Option<&str>) -> (String, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -22,7 +22,7 @@ const AHEAD: usize = 16;
 /// Streams of a run: the first, and the walker.
 const MAX_STREAMS: usize = 2;
 
-/// What both ends set on a connection: small frames go at once, and a machine that vanished is noticed.
+/// Sets options of both ends of a connection: small frames go at once, and a machine that vanished is noticed.
 fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(stream);

@@ -17,40 +17,33 @@ const MAX_NS: u64 = 1 << 60;
 /// A stream that a worker is to have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OpenStream {
-    /// Its name.
     pub name: String,
-    /// Most connections.
     pub connections: usize,
-    /// How they are kept.
     pub keep: Keep,
-    /// The run doesn't wait for its end.
     pub is_beside: bool,
 }
 
-/// The streams of a session.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Open {
-    /// At most [`MAX_STREAMS`].
+    /// Streams, at most [`MAX_STREAMS`].
     pub streams: Vec<OpenStream>,
-    /// How many of the slowest.
+    /// Number of slowest requests to report.
     pub top: usize,
-    /// What is drawn follows from it.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// How TLS goes about it, where a request may need it.
+    /// TLS settings, where a request may need TLS.
     pub trust: Option<Trust>,
 }
 
-/// One part of a run.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Of each stream: its pace, and how much later than the others' its first request is due.
+    /// Each stream's pace, and how much later than the others' its first request is due.
     pub paces: Vec<(Pace, u64)>,
-    /// What holds for it; addresses to come from are the worker's own.
+    /// Limits of the part; addresses to come from are the worker's own.
     pub limits: Limits,
 }
 
 impl Open {
-    /// To be sent.
     pub fn json(&self) -> Value {
         let streams = self.streams.iter().map(|s| {
             json!({"name": s.name, "connections": s.connections, "share": s.keep.share, "most": s.keep.most,
@@ -63,7 +56,7 @@ impl Open {
         json!({"streams": streams.collect::<Value>(), "top": self.top, "seed": self.seed, "trust": trust})
     }
 
-    /// As it came.
+    /// Parses what [`Open::json`] wrote.
     pub fn parse(value: &Value) -> Option<Open> {
         let stream = |s: &Value| {
             let most = match &s["most"] {
@@ -94,7 +87,6 @@ impl Open {
 }
 
 impl Part {
-    /// To be sent.
     pub fn json(&self) -> Value {
         let pace = |(pace, offset): &(Pace, u64)| match pace {
             Pace::Closed { from, to } => json!({"pace": "closed", "from": from, "to": to, "offset": offset}),
@@ -108,7 +100,8 @@ impl Part {
             "timeout": l.timeout, "give_up": l.give_up, "spoken": l.spoken.alpn()})
     }
 
-    /// As it came, for so many streams. Addresses to come from and what speaks TLS are the worker's own.
+    /// Parses what [`Part::json`] wrote, for so many streams. Addresses to come from and the TLS client are the
+    /// worker's own.
     pub fn parse(value: &Value, streams: usize) -> Option<Part> {
         let ns = |value: &Value| number(value, MAX_NS);
         let positive = |value: &Value| value.as_f64().filter(|n| n.is_finite() && *n > 0.0);

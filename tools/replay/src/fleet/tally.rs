@@ -12,7 +12,7 @@ const MAX_COUNT: u64 = 1 << 48;
 /// Longest URL that goes over the wire.
 const MAX_URL: usize = 1000;
 
-/// What is counted by one number each.
+/// A figure of one number.
 type Sum = (&'static str, fn(&mut Stats) -> &mut u64);
 
 const SUMS: [Sum; 11] = [
@@ -29,7 +29,7 @@ const SUMS: [Sum; 11] = [
     ("unsent", |s| &mut s.unsent),
 ];
 
-/// As above, of times.
+/// A figure of times.
 type Distribution = (&'static str, fn(&mut Stats) -> &mut Times);
 
 const DISTRIBUTIONS: [Distribution; 5] = [
@@ -40,7 +40,7 @@ const DISTRIBUTIONS: [Distribution; 5] = [
     ("handshake", |s| &mut s.handshake),
 ];
 
-/// As above, of texts.
+/// A figure that is a text.
 type Text = (&'static str, fn(&mut Stats) -> &mut Option<String>);
 
 const TEXTS: [Text; 2] = [("agreed", |s| &mut s.agreed), ("tls_failure", |s| &mut s.tls_failure)];

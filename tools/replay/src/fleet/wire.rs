@@ -7,17 +7,14 @@ use serde_json::Value;
 
 use crate::reader::{Batch, PlannedRequest};
 
-/// What this speaks; both ends must speak the same.
+/// Version of the protocol; both ends must have the same.
 pub const PROTOCOL: u64 = 2;
 /// Longest frame before the other end has shown that it knows the secret.
 pub const MAX_STRANGER: usize = 1 << 10;
-/// Longest frame.
 pub const MAX_FRAME: usize = 16 << 20;
 
-/// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A worker greets.
     Hello,
     /// A coordinator shows that it knows the secret.
     Proof,
@@ -31,19 +28,16 @@ pub enum Kind {
     Refill,
     /// One more address; requests name it by its number.
     Address,
-    /// Requests.
     Batch,
     /// No more requests of a stream.
     End,
-    /// Begin a part.
     Part,
-    /// End it now.
     Stop,
     /// A batch was begun: there is room for one more.
     Credit,
-    /// What was counted so far.
+    /// Figures so far.
     Tick,
-    /// What was counted in a part that is over.
+    /// Figures of a part that is over.
     Report,
 }
 
@@ -64,27 +58,21 @@ const LETTERS: [(Kind, u8); 14] = [
     (Kind::Report, b'R'),
 ];
 
-/// A frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// What it is.
     pub kind: Kind,
-    /// What it holds.
     pub payload: Vec<u8>,
 }
 
 impl Frame {
-    /// One with nothing in it.
     pub fn empty(kind: Kind) -> Frame {
         Frame { kind, payload: Vec::new() }
     }
 
-    /// One with JSON in it.
     pub fn json(kind: Kind, value: &Value) -> Frame {
         Frame { kind, payload: value.to_string().into_bytes() }
     }
 
-    /// One with text in it.
     pub fn text(kind: Kind, text: &str) -> Frame {
         Frame { kind, payload: text.as_bytes().to_vec() }
     }
@@ -105,10 +93,10 @@ impl Frame {
         Ok((usize::from(fields.array::<1>()?[0]), fields.u32()?))
     }
 
-    /// Its JSON.
+    /// The JSON in it.
     ///
     /// # Errors
-    /// It is none.
+    /// There is none.
     pub fn value(&self) -> io::Result<Value> {
         serde_json::from_slice(&self.payload).map_err(|_| broken())
     }
@@ -148,7 +136,6 @@ impl Frame {
     }
 }
 
-/// What isn't a frame of ours.
 pub fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "what comes is not of this protocol")
 }

@@ -29,28 +29,23 @@ use crate::target::{Address, Addresses, MAX_ADDRESSES};
 const MAX_WAITING: usize = 4 * AHEAD;
 /// Orders that wait: a coordinator gives the next part when the last one is reported.
 const MAX_ORDERS: usize = 8;
-/// How long between two looks where nothing wakes.
+/// Longest time between two looks.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// A worker as asked for.
 #[derive(Clone, Debug)]
 pub struct Serve {
-    /// Where it listens.
     pub address: SocketAddr,
-    /// What a coordinator must know.
     pub secret: Vec<u8>,
-    /// Addresses that its requests come from.
     pub bind: Vec<IpAddr>,
 }
 
-/// What the reading thread hands to the main one.
 enum Order {
     Open(Open, Vec<(Receiver<SentBatch>, Arc<ReaderReport>, u32)>),
     Refill(Receiver<SentBatch>, Arc<ReaderReport>, u32),
     Part(Value),
 }
 
-/// How long a coordinator waits for the end of a run whose coordinator has just gone.
+/// Longest wait of a coordinator for the end of another's run whose coordinator has just gone.
 const ENDING: Duration = Duration::from_secs(2);
 
 /// The place of the one coordinator that a worker serves at a time.
@@ -177,7 +172,7 @@ fn session(engine: &mut Engine, o: &Serve, stream: TcpStream) -> std::io::Result
     }
 }
 
-/// Where the requests of a stream go.
+/// Receiver of a stream's requests.
 struct Feed {
     to: Option<SyncSender<SentBatch>>,
     told: Arc<ReaderReport>,
@@ -384,7 +379,7 @@ impl Session<'_> {
     }
 }
 
-/// What was counted so far; `done` is how many of the requests that it was dealt are over, in all parts.
+/// Figures so far; `done` is how many of the requests that it was dealt are over, in all parts.
 fn figures(streams: &[Stream], before: &[u64], cpu: f64, has_second: bool) -> Value {
     let done = |(stream, before): (&Stream, &u64)| before + stream.begun - (stream.active as u64).min(stream.begun);
     json!({

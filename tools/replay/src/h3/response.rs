@@ -11,21 +11,18 @@ use crate::h2::Heads;
 /// The longest field section, and the longest field.
 const SECTION_BYTES: usize = 256 << 10;
 
-/// The state of one answer.
 #[derive(Debug)]
 pub struct Response {
     reader: Reader,
     answer: Answer,
     /// The beginning of a frame, or of a section, that isn't whole.
     held: Vec<u8>,
-    /// How long the body has to be.
     length: Option<u64>,
     has_begun: bool,
     has_head: bool,
 }
 
 impl Response {
-    /// Before the first byte.
     pub fn new() -> Response {
         Response {
             reader: Reader::response(SECTION_BYTES),
@@ -37,7 +34,6 @@ impl Response {
         }
     }
 
-    /// Whether anything of it has come.
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -76,7 +72,7 @@ impl Response {
         }
     }
 
-    /// What it means that the server gave up the stream, which isn't the connection's end.
+    /// The fault if the server resets the stream, which isn't the connection's end.
     pub fn reset(&mut self) -> Fault {
         // An answer, if no good one: the request isn't sent again.
         self.has_begun = true;
@@ -145,7 +141,7 @@ mod tests {
         out
     }
 
-    /// What becomes of the answer in these pieces, however they are cut.
+    /// Compares the result for these pieces, however they are cut.
     fn check(pieces: &[Vec<u8>], to_head: bool, want: &str) {
         let bytes = pieces.concat();
         for step in [1, 3, 7, 1000] {

@@ -14,7 +14,7 @@ const CLIENT: ([u8; 4], u16) = ([192, 0, 2, 2], 50_000);
 const STEP: u64 = 1_000_000;
 const STEPS: u64 = 60_000;
 
-/// What a server does once a request is there.
+/// Actions of a server once a request is there.
 type Script<'a> = &'a mut dyn FnMut(&mut Connection, StreamId);
 
 /// Both ends of a connection.
@@ -25,7 +25,7 @@ struct Pair {
     accepted: Option<(ConnectionHandle, Connection)>,
     epoch: Instant,
     now: u64,
-    /// Of so many datagrams one is lost, either way; 0: none is.
+    /// One datagram in this many is lost, either way; 0: none is.
     loss: u64,
     dice: u64,
     /// The server has clients show first that their address is theirs.
@@ -127,7 +127,7 @@ impl Pair {
         }
     }
 
-    /// What becomes of a request whose server does as `script` says.
+    /// The result of a request whose server does as `script` says.
     fn ask(&mut self, request: &[u8], script: Script<'_>) -> Result<Answer, Fault> {
         let is_head = request.starts_with(b"HEAD");
         self.client.begin(request, is_head, &mut self.heads, self.now)?;
@@ -161,7 +161,7 @@ fn say(quic: &mut Connection, stream: StreamId, bytes: &[u8]) {
     quic.send_stream(stream).finish().unwrap();
 }
 
-/// Its control stream begins with this.
+/// Begins the server's control stream, with `more` at its end.
 fn control(quic: &mut Connection, more: &[u8]) {
     let stream = quic.streams().open(Dir::Uni).unwrap();
     let mut out = Vec::new();

@@ -17,10 +17,9 @@ use crate::clock;
 use crate::config::{Carbon, Graphite};
 use crate::log::{Level, Logger};
 
-/// How long connecting, and each step of sending, may take.
+/// Time limit of connecting, and of each step of sending.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the points wait, and the task that sends them.
 #[derive(Debug)]
 pub struct Sender {
     names: Names,
@@ -76,7 +75,6 @@ impl Sender {
         }))
     }
 
-    /// Gives it a flush's points.
     pub fn push(&self, points: Points) {
         let mut queue = self.queue.borrow_mut();
         queue.bytes += points.bytes();
@@ -132,12 +130,10 @@ impl Sender {
         let _ = tokio::time::timeout(patience, wait).await;
     }
 
-    /// Points pushed out so far.
     pub fn dropped(&self) -> u64 {
         self.queue.borrow().dropped
     }
 
-    /// Points that wait.
     pub fn waiting(&self) -> usize {
         self.queue.borrow().waiting.iter().map(|points| points.count).sum()
     }
@@ -147,7 +143,6 @@ impl Sender {
         self.queue.borrow().failures
     }
 
-    /// Numbers about the sending.
     pub fn stats(&self) -> SendStats {
         *self.stats.borrow()
     }

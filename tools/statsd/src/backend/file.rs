@@ -13,7 +13,6 @@ use crate::store::Snapshot;
 /// The originals' own metrics are left out, and ours if they are called otherwise.
 const OWN: &[u8] = b"statsd.";
 
-/// A flush's lines.
 pub fn lines(flush: &Snapshot, prefix: &str) -> Vec<u8> {
     let own = format!("{prefix}.").into_bytes();
     let shown = |name: &[u8]| !name.starts_with(OWN) && !name.starts_with(&own);

@@ -13,17 +13,14 @@ const FRAME_BYTES: usize = 900_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Points {
     chunks: Vec<Vec<u8>>,
-    /// How many.
     pub count: usize,
 }
 
 impl Points {
-    /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.chunks.iter().map(Vec::len).sum()
     }
 
-    /// Adds a point.
     pub fn add(&mut self, carbon: Carbon, name: &[u8], value: f64, timestamp: u64) {
         if self.chunks.last().is_none_or(|chunk| chunk.len() > FRAME_BYTES) {
             self.chunks.push(Vec::new());
@@ -52,7 +49,7 @@ impl Points {
         }
     }
 
-    /// What travels.
+    /// Appends the points as they travel.
     pub fn payload(&self, carbon: Carbon, out: &mut Vec<u8>) {
         for chunk in &self.chunks {
             match carbon {
@@ -69,16 +66,13 @@ impl Points {
     }
 }
 
-/// Numbers about the sending itself, sent along.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendStats {
     /// When sending failed last, seconds since 1970; 0 for never.
     pub last_exception: u64,
-    /// When it worked last.
+    /// Time of the last success, seconds since 1970.
     pub last_flush: u64,
-    /// Milliseconds it took.
     pub flush_time: u64,
-    /// Bytes.
     pub flush_length: u64,
 }
 
@@ -149,7 +143,6 @@ impl Names {
         points
     }
 
-    /// Adds the points about the sending, as of `now`.
     pub fn add_stats(&self, points: &mut Points, stats: &SendStats, now: u64) {
         let mut sink = Sink { names: self, points, name: Vec::new(), timestamp: now };
         let all: [(&[u8], u64); 4] = [

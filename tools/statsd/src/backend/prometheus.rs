@@ -9,7 +9,7 @@ use crate::number;
 use crate::store::{Snapshot, Store};
 use crate::table::{Name, Table};
 
-/// What a flush adds up to, kept because a flush forgets it.
+/// Totals of all flushes, kept because a flush forgets them.
 #[derive(Debug, Default)]
 pub struct Totals {
     counters: Table<f64>,
@@ -174,7 +174,6 @@ impl Page {
         *line = if kind == Kind::Gauge || quantile.is_some() { value } else { *line + value };
     }
 
-    /// The page's text.
     pub fn text(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (name, (kind, family)) in &self.families {

@@ -15,23 +15,20 @@ use crate::config::Repeater as Config;
 
 /// The most bytes that wait for one TCP target.
 const BUFFER_BYTES: usize = 8 << 20;
-/// How often what waits is sent over TCP.
+/// Interval of sending over TCP.
 const TCP_PERIOD: Duration = Duration::from_millis(10);
-/// How often targets' names are looked up.
+/// Interval of looking up targets' names.
 const LOOKUP_PERIOD: Duration = Duration::from_secs(30);
-/// How long to leave a TCP target alone that failed.
+/// Pause after a failure of a TCP target.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// How long a TCP target may take to connect or to take bytes.
+/// Time limit of a TCP target for connecting and for taking bytes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where packets are passed on to.
 #[derive(Debug)]
 pub struct Repeater {
     how: How,
     config: Config,
-    /// Packets passed on, once for each target.
     pub sent: AtomicU64,
-    /// Packets not passed on.
     pub dropped: AtomicU64,
 }
 

@@ -16,20 +16,14 @@ pub const FILE_BYTES: usize = 1 << 20;
 pub enum Value {
     /// `null`, `undefined`, or what isn't there.
     Null,
-    /// `true`, `false`
     Bool(bool),
-    /// Any number.
     Number(f64),
-    /// Text.
     Text(String),
-    /// `[...]`
     List(Vec<Value>),
-    /// `{...}`
     Object(Vec<(String, Value)>),
 }
 
 impl Value {
-    /// A member of an object; Null when there is none.
     pub fn get(&self, name: &str) -> &Value {
         match self {
             Value::Object(members) => members.iter().find(|(n, _)| n == name).map_or(&Value::Null, |(_, v)| v),
@@ -37,7 +31,7 @@ impl Value {
         }
     }
 
-    /// What JavaScript takes for true.
+    /// True if JavaScript takes it for true.
     pub fn truthy(&self) -> bool {
         match self {
             Value::Null => false,
@@ -48,7 +42,7 @@ impl Value {
         }
     }
 
-    /// As JavaScript's `String(value)`.
+    /// The text of JavaScript's `String(value)`.
     pub fn show(&self) -> String {
         match self {
             Value::Null => "null".to_owned(),
@@ -64,14 +58,11 @@ impl Value {
     }
 }
 
-/// Where and why a file can't be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
-    /// From 1.
     pub line: usize,
     /// From 1, in bytes.
     pub column: usize,
-    /// Why.
     pub reason: String,
 }
 
@@ -83,11 +74,9 @@ impl fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-/// What a file may ask of its surroundings.
+/// Surroundings that a file may ask for.
 pub trait World {
-    /// The host's name.
     fn host_name(&self) -> String;
-    /// A variable of the environment.
     fn variable(&self, name: &str) -> Option<String>;
 }
 
@@ -408,7 +397,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `('os').hostname()`
+    /// Parses the call `('os').hostname()`.
     fn call_of_os(&mut self) -> Read<bool> {
         self.space()?;
         let Some(argument) = self.arguments()? else { return Ok(false) };
@@ -416,7 +405,7 @@ impl Reader<'_> {
         Ok(argument == ["os"] && self.eat(b'.') && self.eat_text("hostname") && self.arguments()? == Some(Vec::new()))
     }
 
-    /// `('a', 'b')`
+    /// Parses arguments like `('a', 'b')`.
     fn arguments(&mut self) -> Read<Option<Vec<String>>> {
         if !self.eat(b'(') {
             return Ok(None);

@@ -12,19 +12,15 @@ use crate::clock;
 const CONNECTIONS: usize = 1024;
 /// A longer line is a bad line.
 const LINE_BYTES: usize = 64 * 1024;
-/// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Where connections put what they send.
 #[derive(Clone, Debug)]
 pub struct Sink {
     /// The main thread's shard.
     pub shard: SharedShard,
-    /// Who gets packets passed on.
     pub repeater: SharedRepeater,
 }
 
-/// Accepts for ever.
 pub async fn serve(listener: impl Listener, sink: Sink) {
     accept::each(listener, CONNECTIONS, |stream| connection(stream, sink.clone())).await;
 }
@@ -58,10 +54,8 @@ impl Sink {
     }
 }
 
-/// What bytes of a connection amount to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event<'a> {
-    /// Whole lines.
     Packet(&'a [u8]),
     /// A line without an end; its start.
     Overlong(&'a [u8]),

@@ -14,23 +14,19 @@ use sys::udp::Batch;
 use super::{SharedRepeater, SharedShard};
 use crate::clock;
 
-/// Datagrams a call.
+/// Datagrams per system call.
 const SLOTS: usize = 256;
-/// The longest sleep.
 const NAP: Duration = Duration::from_millis(1);
 /// A shorter sleep isn't worth its cost.
 const SHORTEST_NAP: Duration = Duration::from_micros(80);
-/// What the kernel charges a small datagram against the buffer (measured), in bytes.
+/// Bytes that the kernel charges for a small datagram against the buffer (measured).
 pub const CHARGE: usize = 832;
-/// How long to leave a socket alone that gives an error.
+/// Pause after an error of a socket.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One socket of a UDP address.
 #[derive(Clone, Debug)]
 pub struct Receiver {
-    /// The socket.
     pub socket: Arc<OwnedFd>,
-    /// What it gathers.
     pub shard: SharedShard,
     /// Bytes of buffer that the kernel granted.
     pub buffer: usize,
@@ -95,7 +91,7 @@ impl Receiver {
     }
 }
 
-/// How long to sleep between two calls.
+/// Time to sleep between two calls.
 #[derive(Debug)]
 struct Pace {
     last: Option<Instant>,

@@ -89,7 +89,8 @@ fn tags() {
     check("a:1|c#b", "[a] Count(1.0)");
 }
 
-/// What Datadog's clients send (DogStatsD 1.1 packs values, 1.2 names containers, 1.3 has times, 1.4 cardinalities).
+/// The lines are those of Datadog's clients (DogStatsD 1.1 packs values, 1.2 names containers, 1.3 has times, 1.4
+/// cardinalities).
 #[test]
 fn fields_of_dogstatsd() {
     for tags in ["", "|#env:prod,svc:web"] {

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Bounds, Incoming, Invalidation, Node, Outgoing, Settings, Status};
 
-/// What the log has: entry n hits object n.
+/// Entries of the log: entry n hits object n.
 #[derive(Clone, Default)]
 struct Log {
     epoch: u64,
@@ -24,11 +24,11 @@ struct Log {
 struct World {
     log: Log,
     saved: Log,
-    /// Entries ever acknowledged.
+    /// Number of entries ever acknowledged.
     acknowledged: u64,
     /// Those that no log has any more and that the node hadn't carried out: nobody can know of them.
     unknowable: BTreeSet<u64>,
-    /// What the node has stored.
+    /// Objects that the node has stored.
     stored: BTreeSet<u64>,
     /// The position that is kept with it.
     kept: Option<Position>,
@@ -40,7 +40,7 @@ struct World {
     at_once: usize,
     /// The node has been given all that the log has, over this connection.
     is_caught_up: bool,
-    /// What went wrong.
+    /// The first fault found.
     stale: Option<String>,
 }
 
@@ -169,20 +169,20 @@ impl Applier for Bed {
 
 #[derive(Clone, Debug)]
 enum Turn {
-    /// So many entries come.
+    /// Others append so many entries.
     Append(u32),
     /// The node is connected for so many steps, while others append so many.
     Follow(u32, u32),
-    /// So many entries come at once from now on.
+    /// Entries come in batches of so many from now on.
     AtOnce(usize),
-    /// It dies, and its successor has what is kept.
+    /// The node dies, and its successor has what is kept.
     Die,
     /// The log forgets so many of its oldest.
     Trim(u32),
     Save,
     /// The log is what it was when it was saved.
     PutBack,
-    /// It begins anew.
+    /// The log begins anew.
     Replace,
 }
 

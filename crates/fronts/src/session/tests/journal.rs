@@ -45,7 +45,7 @@ impl Medium for Disk {
     }
 }
 
-/// What a client is answered whose cache has a journal that is written from the second request on.
+/// Compares the responses' statuses for a cache with a journal that is written from the second request on.
 fn check(requests: &[&str], is_broken: bool, expected: &[u16]) {
     let world = World::new(&[], false);
     let disk = Arc::new(AtomicBool::new(false));

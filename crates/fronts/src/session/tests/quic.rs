@@ -36,7 +36,7 @@ struct Served {
     config: Rc<RefCell<h3::Config>>,
     server: QuicServer,
     early: Option<EarlyData>,
-    /// How many are asked to be admitted, and how many of them may be.
+    /// Number of connections to be admitted, and how many of them may be.
     admitted: Rc<Cell<(u32, u32)>>,
 }
 
@@ -353,7 +353,7 @@ fn a_malformed_request_ends_its_stream_alone() {
     assert_eq!(main.h3_errors.get(), 0);
 }
 
-/// What is sent on new streams ends the connection with this code.
+/// Checks that these bytes on new streams end the connection with this code.
 fn check_end(name: &str, uni: &[&[u8]], bidi: &[u8], want: Code) {
     let main = session(&[], |served| async move {
         let client = served.connect().await;
@@ -488,7 +488,7 @@ fn heads_that_arent_whole_share_a_limit() {
     assert_eq!((main.h3_heads_refused.get(), main.h3_errors.get()), (1, 0));
 }
 
-/// What a client may do only so often ends its connection.
+/// Checks that a flood ends its connection.
 fn check_flood(setting: &str, counter: fn(&Main) -> u64, flood: impl AsyncFnOnce(&mut Client)) {
     let main = session(&[(setting, "20")], |served| async move {
         let mut client = served.connect().await;
@@ -585,7 +585,7 @@ fn each_flood_has_its_end() {
     );
 }
 
-/// Who may be somebody else is in nobody's way: its address is known only when the handshake is done.
+/// A client that may have a false address is in nobody's way: its address is known only when the handshake is done.
 #[test]
 fn who_shakes_no_hands_takes_nobodys_place() {
     let main = session(&[], |served| async move {
@@ -618,7 +618,7 @@ fn handshakes_share_their_bytes() {
     assert_eq!((main.sess_dropped.get(), main.h3_sess.get()), (1, 1));
 }
 
-/// RFC 9114 4.1
+/// RFC 9114, 4.1: the stream is reset.
 #[test]
 fn a_stream_that_ends_without_a_head_is_told_so() {
     let main = session(&[], |served| async move {

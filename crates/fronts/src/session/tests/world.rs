@@ -66,7 +66,6 @@ impl World {
         world
     }
 
-    /// Its listener.
     pub fn listener(&self) -> &Arc<ListenerInfo> {
         &self.listener
     }
@@ -111,7 +110,7 @@ impl Client {
         (head[9..12].parse().unwrap(), body)
     }
 
-    /// Whether the connection ends here, in order and with nothing more.
+    /// True if the connection ends here, in order and with nothing more.
     pub async fn is_closed(&mut self) -> bool {
         self.got.is_empty() && !self.more().await
     }

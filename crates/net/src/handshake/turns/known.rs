@@ -11,26 +11,25 @@ use std::time::Duration;
 use base::lock::Mutex;
 use rt::Instant;
 
-/// How long the young set is filled.
+/// Time for which the young set is filled.
 const AGE: Duration = Duration::from_secs(600);
 /// Addresses in each of the two.
 const MAX: usize = 16_384;
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// Both sets.
 struct Known {
     young: HashSet<IpAddr>,
     old: HashSet<IpAddr>,
     since: Instant,
 }
 
-/// Whether this address is one of them.
+/// True if this address is one of them.
 pub fn is_known(client: IpAddr) -> bool {
     KNOWN.lock().as_ref().is_some_and(|known| known.has(client))
 }
 
-/// It is one of them from now on.
+/// Adds an address.
 pub fn learn(client: IpAddr) {
     let now = Instant::now();
     KNOWN.lock().get_or_insert_with(|| Known::new(now)).learn(client, now);

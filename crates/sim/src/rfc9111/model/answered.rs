@@ -8,7 +8,6 @@ use crate::plan::Ask;
 use crate::rfc9111::draw::{Answering, OriginAnswer};
 use crate::rfc9111::fields::{Directives, Fields, date, field, parse_date, remove};
 
-/// What a client is to get.
 #[derive(Clone, Debug)]
 pub(in crate::rfc9111) struct Expected {
     pub status: u16,
@@ -18,11 +17,11 @@ pub(in crate::rfc9111) struct Expected {
     pub is_cut: bool,
     /// Seconds; `None` where it isn't the cache's to say.
     pub age: Option<f64>,
-    /// What the origin is asked, one after the other.
+    /// Requests to the origin, one after the other.
     pub asked: Vec<Asked>,
 }
 
-/// Why no answer of the origin is there to be used (4.2.4).
+/// Reasons why the origin has no usable answer (4.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     Disconnected,
@@ -30,7 +29,7 @@ pub(super) enum Trouble {
 }
 
 impl Directives {
-    /// Whether a request takes what is fresh by itself (5.2.1).
+    /// True if a request takes a response that is fresh by itself (5.2.1).
     pub(super) fn allow(&self, stored: &Stored, now: f64) -> bool {
         let age = stored.age(now);
         let is_young = self.strict_seconds("max-age").is_none_or(|most| age <= most);
@@ -38,13 +37,13 @@ impl Directives {
         !self.has("no-cache") && is_young && stored.lifetime() - age >= least
     }
 
-    /// Who says how old an answer may be takes nothing that is older.
+    /// True unless the request limits the age of its answer.
     pub(super) fn say_nothing_of_age(&self) -> bool {
         let is_said = |name| self.strict_seconds(name).is_some();
         !(self.has("no-cache") || is_said("max-age") || is_said("min-fresh"))
     }
 
-    /// `max-stale` (5.2.1.2)
+    /// Evaluates `max-stale` (5.2.1.2).
     pub(super) fn take_stale(&self, stored: &Stored, now: f64) -> bool {
         let Some(most) = self.strict_seconds("max-stale") else { return false };
         let is_young = self.strict_seconds("max-age").is_none_or(|most| stored.age(now) <= most);
@@ -57,7 +56,7 @@ impl Directives {
 }
 
 impl Stored {
-    /// Whether it may take the place of an error (4.2.4, RFC 5861 4).
+    /// True if it may take the place of an error (4.2.4, RFC 5861 4).
     pub fn may_stand_in(&self, now: f64, trouble: Trouble) -> bool {
         let directives = self.directives();
         let staleness = self.age(now) - self.lifetime();

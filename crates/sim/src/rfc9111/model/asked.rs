@@ -36,12 +36,11 @@ impl<'a> Fetch<'a> {
         Fetch { ask, origin, sent, received, asked, answer }
     }
 
-    /// The answer breaks off before its end.
     pub fn is_cut(&self) -> bool {
         self.origin.is_cut && self.answer.status != 304
     }
 
-    /// What the client gets of `stored`.
+    /// The client's answer made from `stored`.
     pub fn deliver(&self, stored: &Stored) -> Expected {
         stored.deliver(self.ask, vec![self.asked.clone()], self.received)
     }
@@ -68,7 +67,7 @@ impl Asked {
         }
     }
 
-    /// What VCL asks for where nothing else is asked: no more than the client wants.
+    /// The range that VCL asks for where nothing else is asked: no more than the client wants.
     pub(super) fn or_part_of(mut self, ask: &Ask) -> Self {
         if self == Asked::plain() {
             self.range = field(&ask.headers, "X-Part").map(str::to_owned);

@@ -7,7 +7,6 @@ use crate::plan::Ask;
 use crate::rfc9111::draw::Answering;
 use crate::rfc9111::fields::{field, joined, members};
 
-/// The site's name.
 const HOST: &str = "http://example.com";
 
 impl Model {

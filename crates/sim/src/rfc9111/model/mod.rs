@@ -37,21 +37,20 @@ use super::draw::Answering;
 use super::fields::{Directives, field, joined};
 use crate::plan::Ask;
 
-/// The cache.
 #[derive(Debug, Default)]
 pub(super) struct Model {
-    /// By URL, and by what the request has for the fields that its answers vary on (4.1).
+    /// Responses by URL, and by the request's values of the fields that its answers vary on (4.1).
     stored: BTreeMap<(Address, Vec<Option<String>>), Stored>,
     /// The fields that answers of a path vary on, as its answers have said.
     vary: BTreeMap<String, Vec<String>>,
-    /// What the last answers of a path have said of queries, with a number.
+    /// Latest No-Vary-Search of each path's answers, with a number.
     queries: BTreeMap<String, (u64, String)>,
-    /// How often that has changed.
+    /// Number of changes of that.
     changes: u64,
 }
 
 impl Model {
-    /// What comes of a request at `now`, in seconds since 1970.
+    /// The expected answer to a request at `now`, in seconds since 1970.
     pub fn exchange(&mut self, now: f64, ask: &Ask, origin: &Answering) -> Expected {
         self.stored.retain(|_, stored| stored.is_kept(now));
         if !matches!(&*ask.method, "GET" | "HEAD") {

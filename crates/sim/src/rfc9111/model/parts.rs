@@ -7,10 +7,10 @@ use crate::plan::Ask;
 use crate::rfc9111::draw::OriginAnswer;
 use crate::rfc9111::fields::{field, parse_date, remove};
 
-/// What a 206 says that it is.
+/// Place of a 206 in the whole.
 pub(super) struct Place {
     pub first: usize,
-    /// Of the whole, if that is known.
+    /// Length of the whole, if that is known.
     pub total: Option<usize>,
 }
 
@@ -38,7 +38,7 @@ impl Stored {
         !self.is_incomplete() || self.range_for(ask).is_some() && self.held[first..=last].iter().all(|held| *held)
     }
 
-    /// Whether its validator is strong (RFC 9110 8.8.1, 8.8.2.2).
+    /// True if its validator is strong (RFC 9110 8.8.1, 8.8.2.2).
     pub fn is_strong(&self) -> bool {
         match field(&self.fields, "ETag") {
             Some(tag) => !tag.starts_with("W/"),
@@ -52,12 +52,12 @@ impl Stored {
         ["ETag", "Last-Modified"].into_iter().find_map(|name| Some((name, field(&self.fields, name)?.to_owned())))
     }
 
-    /// Whether the bytes of an answer are of the same version as these (3.4, RFC 9110 15.3.7.3).
+    /// True if the bytes of an answer are of the same version as these (3.4, RFC 9110 15.3.7.3).
     pub fn is_of_version_of(&self, other: &Stored) -> bool {
         self.validator().is_some() && self.validator() == other.version
     }
 
-    /// Whether a 304 says nothing of another version.
+    /// True if a 304 says nothing of another version.
     pub fn is_confirmed_by(&self, answer: &OriginAnswer) -> bool {
         let (name, own) = self.version.as_ref().map_or(("", ""), |(name, value)| (name, value));
         match (field(&answer.fields, "ETag"), field(&answer.fields, "Last-Modified")) {
@@ -74,7 +74,8 @@ impl Stored {
         }
     }
 
-    /// It is, from the byte `first` on, these bytes of a body of `total`, with those of `others`, which has the same.
+    /// The response with these bytes of a body of `total` from the byte `first` on, and with those of `others`, which
+    /// has the same version.
     pub fn with_part(mut self, first: usize, total: usize, bytes: &str, others: Option<&Stored>) -> Self {
         let mut body: Vec<u8> = others.map_or_else(|| vec![b'?'; total], |others| others.body.clone().into_bytes());
         let mut held = others.map_or_else(|| vec![false; total], |others| others.held.clone());
@@ -96,7 +97,7 @@ impl Stored {
 }
 
 impl OriginAnswer {
-    /// Its place, if that is sound, what was asked for, and as long as the body (RFC 9110 14.4).
+    /// The place, if it is valid, is the one asked for, and is as long as the body (RFC 9110 14.4).
     pub(super) fn believed(&self, asked: Option<&str>) -> Option<Place> {
         let (place, total) = field(&self.fields, "Content-Range")?.strip_prefix("bytes ")?.split_once('/')?;
         let (first, last) = two_numbers(place)?;

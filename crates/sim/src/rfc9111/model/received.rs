@@ -153,7 +153,8 @@ impl Model {
         expected
     }
 
-    /// What is stale in the place of an error. Fields that mustn't be sent without a validation are gone with it (5.2.2.4).
+    /// The stale response in the place of an error. Fields that mustn't be sent without a validation are gone with it
+    /// (5.2.2.4).
     fn stand_in(&mut self, now: f64, fetch: &Fetch, mut stored: Stored) -> Expected {
         let key = self.key(fetch.ask);
         stored.leave_unshared_out();
@@ -220,7 +221,7 @@ impl Model {
         }
     }
 
-    /// Its fields take the place of the stored ones (3.2).
+    /// Replaces stored fields by those of the answer (3.2).
     fn update(&mut self, fetch: &Fetch, stored: &Stored) {
         let ask = fetch.ask;
         let wishes = joined(&ask.headers, "Cache-Control").map(|text| Directives::parse(&text)).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::rfc9111::fields::{field, joined, members};
 pub(super) type Address = (u64, String);
 
 impl Model {
-    /// Which of the stored responses a request selects (4.1).
+    /// The stored response that a request selects (4.1).
     pub(super) fn key(&self, ask: &Ask) -> (Address, Vec<Option<String>>) {
         let names = self.vary.get(path(&ask.url)).cloned().unwrap_or_default();
         (self.address(&ask.url), names.iter().map(|name| selecting(ask, name)).collect())
@@ -24,7 +24,7 @@ impl Model {
         }
     }
 
-    /// What an answer says of queries; whether it is what was known (No-Vary-Search, 6).
+    /// Learns an answer's No-Vary-Search; true if it is what was known (No-Vary-Search, 6).
     pub(super) fn learn(&mut self, url: &str, answer: &Stored) -> bool {
         let said = field(&answer.fields, "No-Vary-Search").filter(|said| says_something(said)).map(str::to_owned);
         if self.queries.get(path(url)).map(|(_, said)| said) == said.as_ref() {
@@ -41,7 +41,7 @@ impl Model {
     }
 }
 
-/// What a request has for a field that answers vary on: lines joined, blanks around commas taken off (4.1).
+/// A request's value of a field that answers vary on: lines joined, blanks around commas taken off (4.1).
 fn selecting(ask: &Ask, name: &str) -> Option<String> {
     joined(&ask.headers, name).map(|text| members(&text).join(","))
 }
@@ -50,7 +50,7 @@ pub(super) fn path(url: &str) -> &str {
     url.split('?').next().unwrap_or(url)
 }
 
-/// Whether No-Vary-Search makes a difference, of those that are drawn.
+/// True if No-Vary-Search makes a difference, of those that are drawn.
 pub(super) fn says_something(said: &str) -> bool {
     said != "params=?1"
 }

@@ -7,27 +7,26 @@ use crate::plan::Ask;
 use crate::rfc9111::draw::{BEGIN, OriginAnswer};
 use crate::rfc9111::fields::{Directives, Fields, date, field, joined, members, parse_date, remove, seconds};
 
-/// How long what is stale is kept to be validated (`rfc9111_keep`), in seconds.
+/// Seconds for which a stale response is kept to be validated (`rfc9111_keep`).
 const KEEP: f64 = 3600.0;
 
-/// What is guessed of a lifetime: a part of the time since the last change, and no more than so many seconds.
+/// Heuristic lifetime: a part of the time since the last change, and no more than so many seconds.
 const GUESS: f64 = 0.1;
 const GUESS_MOST: f64 = 86_400.0;
 
-/// A stored response.
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub status: u16,
     pub fields: Fields,
     pub body: String,
-    /// For each byte of the body whether it is there (3.3).
+    /// True for each byte of the body that is there (3.3).
     pub held: Vec<bool>,
     /// `corrected_initial_age`, and `response_time` (4.2.3).
     pub initial_age: f64,
     pub received: f64,
-    /// Whether the request lets anything be guessed.
+    /// True if the request allows a heuristic lifetime.
     pub may_guess: bool,
-    /// How old it was when an answer to HEAD told that it isn't good any more.
+    /// Age at which an answer to HEAD showed that it isn't good any more.
     pub outdated: Option<f64>,
     /// The strong validator of the response whose bytes these are, if not all are there: its field and value. What is stored of the
     /// fields may be updated by another, weak one (3.4).
@@ -35,7 +34,7 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// What an answer would be stored as.
+    /// The response that would be stored for an answer.
     pub fn of(fetch: &Fetch) -> Self {
         let Fetch { ask, sent, received, .. } = *fetch;
         let OriginAnswer { status, mut fields, body } = fetch.answer.clone();
@@ -56,7 +55,8 @@ impl Stored {
         Stored { status, fields, body, held, initial_age, received, may_guess, outdated: None, version: None }
     }
 
-    /// What is stored once its fields are updated by an answer: each takes the place of the stored one, and the body stays (3.2).
+    /// The stored response with its fields updated by an answer: each takes the place of the stored one, and the body
+    /// stays (3.2).
     pub fn renewed(fetch: &Fetch, stored: &Stored) -> Self {
         let mut new = Stored::of(fetch);
         let old = stored.fields.iter().filter(|(name, _)| field(&new.fields, name).is_none());
@@ -84,7 +84,7 @@ impl Stored {
         is_final && !is_no_store && !is_private && is_authorized && is_said && !is_star
     }
 
-    /// Whether any request could ever be answered with it.
+    /// True if any request could ever be answered with it.
     pub fn is_of_use(&self) -> bool {
         let can_be_served = self.lifetime() + self.grace() > self.initial_age;
         self.has_validator() || can_be_served || self.directives().has("stale-if-error")
@@ -135,7 +135,7 @@ impl Stored {
         self.outdated.map_or(lifetime, |age| lifetime.min(age))
     }
 
-    /// Whether a 200 to HEAD is about something else (4.3.5).
+    /// True if a 200 to HEAD is about something else (4.3.5).
     pub fn differs_from(&self, answer: &OriginAnswer) -> bool {
         let is_other_tag = field(&answer.fields, "ETag").is_some_and(|new| {
             field(&self.fields, "ETag").is_none_or(|old| old.trim_start_matches("W/") != new.trim_start_matches("W/"))
@@ -145,7 +145,7 @@ impl Stored {
         is_other_tag || is_other_date || self.body.len() != answer.body.len()
     }
 
-    /// `current_age` (4.2.3)
+    /// The `current_age` of 4.2.3.
     pub fn age(&self, now: f64) -> f64 {
         self.initial_age + (now - self.received)
     }
@@ -177,7 +177,7 @@ impl Stored {
         self.age(now) < self.lifetime() + self.grace() + KEEP
     }
 
-    /// `no-cache="names"` (5.2.2.4)
+    /// Implements `no-cache="names"` (5.2.2.4).
     pub fn leave_unshared_out(&mut self) {
         for name in self.directives().names("no-cache") {
             remove(&mut self.fields, &name);
@@ -185,7 +185,7 @@ impl Stored {
     }
 }
 
-/// RFC 9110 15.1
+/// Statuses of RFC 9110, 15.1.
 fn is_heuristically_cacheable(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }

@@ -58,7 +58,7 @@ impl Slot {
         self.counts[process].is_last_dropped() && self.books[process].lock().unwrap().put_or_defer(place).is_some()
     }
 
-    /// Whether a page of that process's books is free; it is taken, then, and written.
+    /// Takes and writes a page of that process's books if it is free; false if it isn't.
     fn reuse(&self, process: usize) -> bool {
         let mut slots = self.books[process].lock().unwrap();
         let is_free = slots.of_page(1).is_none();
@@ -171,7 +171,7 @@ fn a_successor_waits_until_the_former_process_has_let_go() {
     holds(|| two_generations(false));
 }
 
-/// As [`drop_and_reuse`], but who had the last handle writes at once: no lock of the books hides an ordering.
+/// The same as [`drop_and_reuse`], with a last holder who writes at once: no lock of the books hides an ordering.
 fn drop_and_write() {
     let (slot, _) = Slot::new(2);
     let other = thread::spawn({

@@ -19,7 +19,6 @@ use super::{DeferredArgs, KeySource, Shard, failed, wish};
 const REPLICAS: i64 = 67;
 
 vrt::vmod_args! {
-    /// What shard_param.set() is given.
     pub(in super::super) struct ShardArgs<'a> {
         by: [KeyFrom] as Option<KeyFrom>,
         key: [INT] as Option<i64>,
@@ -32,7 +31,6 @@ vrt::vmod_args! {
 }
 
 vrt::vmod_args! {
-    /// What shard.backend() is given.
     pub(in super::super) struct Choice<'a> {
         by: [KeyFrom] as Option<KeyFrom> = Hash,
         key: [INT] as Option<i64>,
@@ -78,7 +76,6 @@ pub(in super::super) fn key_of(param: &Arc<Param>, call: &mut Call<'_>) -> i64 {
     with_source(call, |source| wish(layer, source).key).into()
 }
 
-/// The object behind `shard_param.use()`.
 fn used(blob: &Blob) -> Option<Arc<Param>> {
     blob.own()?.clone().downcast().ok()
 }
@@ -100,7 +97,7 @@ fn is_housekeeping(method: Method) -> bool {
     matches!(method, Method::Init | Method::Fini)
 }
 
-/// Where parameters can be set for one task: it has a bereq.
+/// True in subroutines where parameters can be set for one task: it has a bereq.
 fn has_bereq(method: Method) -> bool {
     matches!(method, Method::Pipe | Method::BackendFetch | Method::BackendResponse | Method::BackendError)
 }
@@ -220,7 +217,7 @@ fn read(call: &mut Call<'_>, given: &ShardArgs<'_>, name: &str, func: &str) -> R
     Ok(layer)
 }
 
-/// What keys are made of in this call's transaction.
+/// Calls `then` with the sources of keys in this call's transaction.
 fn with_source<T>(call: &mut Call<'_>, then: impl FnOnce(&KeySource<'_>) -> T) -> T {
     let has_bereq = has_bereq(call.method);
     let digest = match has_bereq.then(|| call.ctx.get(Var::BereqHash)) {
@@ -233,7 +230,6 @@ fn with_source<T>(call: &mut Call<'_>, then: impl FnOnce(&KeySource<'_>) -> T) -
     then(&KeySource { digest, url })
 }
 
-/// A choice made in VCL.
 struct ImmediateChoice<'a> {
     ctx: &'a mut dyn Ctx,
     name: &'a str,

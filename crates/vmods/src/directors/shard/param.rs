@@ -32,22 +32,18 @@ impl By {
 }
 
 vrt::words! {
-    /// `healthy`
     pub(in super::super) enum Healthy { Chosen = "CHOSEN", Ignore = "IGNORE", All = "ALL" }
 }
 
 vrt::words! {
-    /// `by`
     pub(in super::super) enum KeyFrom { Hash = "HASH", Url = "URL", Key = "KEY", Blob = "BLOB" }
 }
 
 vrt::words! {
-    /// `resolve`
     pub(in super::super) enum Resolve { Now = "NOW", Lazy = "LAZY" }
 }
 
 impl ShardArgs<'_> {
-    /// Whether anything is given.
     pub(super) fn any(&self) -> bool {
         let ShardArgs { by, key, key_blob, alt, warmup, rampup, healthy } = self;
         by.is_some()
@@ -71,7 +67,6 @@ pub(in super::super) struct Layer {
 }
 
 impl Layer {
-    /// This layer over another.
     pub(super) fn over(self, below: Layer) -> Layer {
         Layer {
             by: self.by.or(below.by),
@@ -82,7 +77,7 @@ impl Layer {
         }
     }
 
-    /// What a call gives. The second value is an error to log.
+    /// Reads the parameters of a call. The second value is an error to log.
     ///
     /// # Errors
     /// Arguments that don't go together.
@@ -137,11 +132,10 @@ fn blob_key(blob: &Blob) -> u32 {
     blob.as_bytes().iter().take(4).fold(0, |key, &b| key << 8 | u32::from(b))
 }
 
-/// A shard_param object.
 #[derive(Debug)]
 pub(in super::super) struct Param {
     pub(super) name: String,
-    /// For all of the VCL.
+    /// Parameters for all of the VCL.
     pub(super) vcl: Mutex<Layer>,
 }
 
@@ -150,14 +144,14 @@ impl Param {
         Param { name: name.to_owned(), vcl: Mutex::default() }
     }
 
-    /// What it means to this task.
+    /// The parameters for this task.
     pub(in super::super) fn layer(&self, task: &(impl TaskValues + ?Sized)) -> Layer {
         let vcl = *self.vcl.lock();
         own(task, self).map_or(vcl, |own: Layer| own.over(vcl))
     }
 }
 
-/// What a task keeps for a director or its parameters: in VCL and when the director is asked later on.
+/// State that a task keeps for a director or its parameters, both in VCL and when the director resolves later on.
 pub(in super::super) trait TaskValues {
     fn value(&self, id: TypeId, key: usize) -> Option<&dyn Any>;
 }
@@ -174,7 +168,6 @@ impl TaskValues for dyn ResolveCtx + '_ {
     }
 }
 
-/// The value of that type that the task keeps for `object`.
 pub(super) fn own<V: Clone + 'static, O>(task: &(impl TaskValues + ?Sized), object: &O) -> Option<V> {
     task.value(TypeId::of::<V>(), key(object))?.downcast_ref().cloned()
 }

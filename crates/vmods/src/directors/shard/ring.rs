@@ -10,11 +10,10 @@ use super::super::hash32;
 use super::super::members::same;
 use super::param::Healthy;
 
-/// A member of the ring.
 #[derive(Clone)]
 pub(super) struct Member {
     pub(super) backend: Arc<dyn Director>,
-    /// Its name on the ring, if it isn't its own.
+    /// Name on the ring, unless it is the backend's own.
     pub(super) ident: Option<Box<[u8]>>,
     /// Seconds; `None`: the director's.
     pub(super) rampup: Option<f64>,
@@ -38,7 +37,6 @@ impl Member {
 #[derive(Clone)]
 pub(super) enum Task {
     Clear,
-    /// With its weight.
     Add(Member, f64),
     Remove(Option<Arc<dyn Director>>, Option<Box<[u8]>>),
 }
@@ -51,10 +49,10 @@ const MAX_POINTS: u64 = 2_000_000;
 pub(super) struct Ring {
     pub(super) members: Vec<Member>,
     points: Vec<(u32, u32)>,
-    /// How likely the second is taken instead of the first.
+    /// Probability of the second choice instead of the first.
     pub(super) warmup: f64,
     pub(super) rampup: f64,
-    /// What `.debug()` asked for: [`DEBUG_LOOKUP`] and others.
+    /// Bits set by `.debug()`: [`DEBUG_LOOKUP`] and others.
     pub(super) debug: u32,
 }
 
@@ -65,14 +63,13 @@ const DEBUG_CIRCLE: u32 = 2;
 /// Log how rampup and warmup were weighed.
 const DEBUG_RAMP: u32 = 4;
 
-/// What a choice needs from the transaction.
+/// Input for a choice from the transaction.
 pub(super) trait ChoiceInput {
     fn now(&self) -> Real;
-    /// A member's health.
     fn health(&mut self, member: &Arc<dyn Director>) -> Health {
         member.healthy(self.now())
     }
-    /// `[0, 1)`
+    /// A random number in `[0, 1)`.
     fn roll(&mut self) -> f64;
     /// A record Error, without `vmod_directors: shard NAME: `.
     fn error(&mut self, text: &str);
@@ -80,12 +77,11 @@ pub(super) trait ChoiceInput {
     fn debug(&mut self, text: &str);
 }
 
-/// What to choose by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ChoiceCriteria {
     pub(super) key: u32,
     pub(super) alt: i64,
-    /// -1: the ring's.
+    /// Probability of the second choice; -1: the ring's.
     pub(super) warmup: f64,
     pub(super) rampup: bool,
     pub(super) healthy: Healthy,
@@ -146,7 +142,6 @@ impl Ring {
         self.members[host].rampup.unwrap_or(self.rampup)
     }
 
-    /// Chooses a member.
     pub(super) fn pick(&self, wish: ChoiceCriteria, dice: &mut dyn ChoiceInput) -> Option<&Arc<dyn Director>> {
         if self.points.is_empty() {
             dice.error("no backends");
@@ -250,7 +245,7 @@ fn exists(member: &Member) -> String {
     format!("backend {}{slash}{} already exists - skipping", member.backend.name(), ident.unwrap_or_default())
 }
 
-/// By backend, by name on the ring, or by name alone when both are given.
+/// True for the members meant: by backend, by name on the ring, or by name alone when both are given.
 fn is_meant(member: &Member, backend: &Option<Arc<dyn Director>>, ident: &Option<Box<[u8]>>) -> bool {
     match (ident, backend) {
         (Some(ident), _) => member.ident() == &**ident,
@@ -259,7 +254,6 @@ fn is_meant(member: &Member, backend: &Option<Arc<dyn Director>>, ident: &Option
     }
 }
 
-/// A member met on the walk.
 #[derive(Clone, Copy)]
 struct Encounter {
     host: usize,

@@ -26,7 +26,7 @@ fn bed(names: &[&str], replicas: i64) -> Bed {
 }
 
 impl Bed {
-    /// Who is chosen for a key.
+    /// The member chosen for a key.
     fn pick(&self, layer: Layer) -> String {
         self.pick_with(layer, 0.5)
     }
@@ -126,7 +126,7 @@ fn members_come_and_go() {
     assert_eq!(bed.pick(key(7)), "vmod_directors: shard vd: no backends");
 }
 
-/// As varnishd 7.1.1 lists them in `backend.list -p`.
+/// The expected lists are those of varnishd 7.1.1's `backend.list -p`.
 #[test]
 fn who_comes_takes_the_place_of_one_who_went() {
     let members: Vec<_> = ["1", "2", "3", "4", "5", "6", "7", "4a", "5a"].iter().map(|name| stub(name)).collect();
@@ -178,7 +178,7 @@ fn the_list_shows_rampup() {
     assert_eq!(text, want);
 }
 
-/// What varnishd 7.1.1 chose for a ring of s1, s2 (weight 2) and s3 (as "x") with 25 replicas: a key, its first and
+/// Choices of varnishd 7.1.1 for a ring of s1, s2 (weight 2) and s3 (as "x") with 25 replicas: a key, its first and
 /// second choice; then by the text `keyN` (N is the line): its key, first and second choice.
 const CHOICES: &[(u32, &str, &str, u32, &str, &str)] = &[
     (2675342405, "s1", "s2", 1331256745, "s1", "s2"),

@@ -15,13 +15,13 @@ const NEAR: Path = Path { lost_one_in: 0, doubled_one_in: 0, delay: (WAY, WAY) }
 const NOWHERE: Path = Path { lost_one_in: 1, ..NEAR };
 const WAY: Duration = Duration::from_millis(10);
 
-/// How exact ends are: an acknowledgement may wait for 25 ms, and goes one way, as the end does.
+/// Tolerance of end times: an acknowledgement may wait for 25 ms, and goes one way, as the end does.
 const EXACT: Duration = Duration::from_millis(60);
 
 struct Simulated {
     served: Served,
     network: Network,
-    /// Of all tasks, so far.
+    /// Steps of all tasks so far.
     steps: Rc<Cell<u64>>,
 }
 
