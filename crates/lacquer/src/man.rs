@@ -423,8 +423,9 @@ fn counters() -> String {
     use tables::counters::{DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe, Xkey};
     fn set<S: Set>() -> String {
         let one = |elem: &Elem| {
-            let text = if elem.docs.is_empty() { elem.oneliner } else { elem.docs };
-            entry(&format!("{} ({:?}, {:?})", elem.name, elem.kind, elem.level).to_lowercase(), text)
+            let (short, long) = (elem.oneliner.trim_end_matches('.'), elem.docs);
+            let text = if long.starts_with(short) { long.to_owned() } else { format!("{short}.\n{long}") };
+            entry(&format!("{} ({:?}, {:?})", elem.name, elem.kind, elem.level).to_lowercase(), &text)
         };
         format!(".SH {}\n{}.\n{}", S::NAME, escape(S::ONELINER), S::ELEMS.iter().map(one).collect::<String>())
     }
