@@ -137,8 +137,8 @@ const PAGES: &[Page] = &[
 const USAGE: &str = "\
 Usage: lacquer man [PAGE | -d DIR | --markdown DIR]
 
-Without arguments: lists all pages. With PAGE: shows that page, on a terminal through man(1) or $PAGER, otherwise as roff. The
-name of a command works, too: `lacquer man log`, `lacquer man lacquer-log`. `lacquer man vcl` is the page of the language.
+Without arguments: lists all pages. With PAGE: shows that page, on a terminal through man(1) or $PAGER, otherwise as roff.
+The name of a command works, too: `lacquer man log`, `lacquer man lacquer-log`. `lacquer man vcl` is the language's page.
 
   -d DIR          write all pages to DIR/man1, DIR/man3 and DIR/man7
   --markdown DIR  write all pages to DIR as Markdown, with a list of them in index.md

@@ -238,7 +238,7 @@ impl Applier for Carrier {
                 self.tell(&format!("follows the log at {server}, up to entry {}", status.applied));
             }
             Reach::Away(_, why) if self.was.swap(AWAY, Relaxed) == FOLLOWED => {
-                self.tell(&format!("the log can't be followed: {why}"));
+                self.tell(&format!("can't follow the log: {why}"));
             }
             Reach::Up(_) | Reach::Away(..) => {}
         }
@@ -297,8 +297,8 @@ fn reach(reach: &Reach) -> String {
 fn gate_text(gate: Gate) -> &'static str {
     match gate {
         Gate::Open => "all that is stored",
-        Gate::Closed => "nothing that is stored: the log isn't caught up with",
-        Gate::Capped(_) => "what is young enough: the log is away for too long",
+        Gate::Closed => "no cached objects: this node hasn't caught up with the log",
+        Gate::Capped(_) => "only young objects: the log has been unreachable for too long",
     }
 }
 

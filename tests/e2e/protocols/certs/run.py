@@ -496,7 +496,7 @@ def fleet(report, o, d, ca):
     week = time.time() - 8 * 86400
     os.utime(d / "keys", (week, week))
     with Varnishd(o.varnishd, ["-A", str(conf)], vcl=VCL) as v:
-        text = f"Session tickets are sealed with the same key for 8 days: put another first in {d}/keys"
+        text = f"Session tickets have been encrypted with the same key for 8 days: put a new key first in {d}/keys"
         report.check(until(LIMIT, lambda: text in v.log()) and v.log().count("with the same key") == 1, f"an old file of keys is reminded of, once: {v.log()}")
 
 
