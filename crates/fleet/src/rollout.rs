@@ -171,7 +171,7 @@ impl Rollout {
     /// It is damaged, or of a version that isn't known here.
     pub fn read(document: Option<&[u8]>) -> Result<Rollout, String> {
         let Some(bytes) = document else { return Ok(Rollout::default()) };
-        let bad = || "what is to be rolled out can't be read".to_owned();
+        let bad = || "the release can't be read".to_owned();
         if bytes.len() > LONGEST_DOCUMENT {
             return Err(bad());
         }
@@ -179,7 +179,7 @@ impl Rollout {
         match said["lacquer"].as_u64() {
             Some(VERSION) => {}
             Some(later) => {
-                return Err(format!("what is to be rolled out is of version {later}, which isn't known here"));
+                return Err(format!("the release has version {later}, which this program doesn't know"));
             }
             None => return Err(bad()),
         }

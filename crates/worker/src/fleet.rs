@@ -189,7 +189,7 @@ impl Applier for Carrier {
     }
 
     fn apply_all(&self, why: &str) {
-        self.tell(&format!("everything in the cache is given up: {}", fleet::one_line(why, WHY)));
+        self.tell(&format!("the whole cache is invalidated: {}", fleet::one_line(why, WHY)));
         let cache = &self.engine.cache;
         match cache.ban_words(&EVERYTHING) {
             Ok(()) => {}

@@ -318,7 +318,7 @@ def deaths(report, program):
             report.check(len(w.ca.orders) == 1, f"deaths: by the same order {w.ca.names()}")
             (process,) = processes(v)
             os.kill(process, signal.SIGKILL)
-            report.check(said(v, "ACME: the process has ended"), "deaths: the process")
+            report.check(said(v, "ACME: its process has ended"), "deaths: the process")
             report.check(until(LIMIT, lambda: processes(v) not in ([], [process])), "deaths: another one")
             report.check(w.is_served(v, "a.test") and len(w.ca.orders) == 1, "deaths: it needs nothing")
 

@@ -595,7 +595,7 @@ def many(report, o, d, ca, count):
             return shown(v.address, ca.root, name) == name
 
         report.check(until(4 * LIMIT, is_served, 0.02), f"{name} is served once its file has changed: {v.log()[-2000:]}")
-        report.check(until(LIMIT, lambda: "have changed: cert" in "".join(v.output)), "and that is said")
+        report.check(until(LIMIT, lambda: "because their files changed: cert" in "".join(v.output)), "and that is said")
         report.note(f"the slowest answer of the CLI meanwhile: {slowest * 1e3:.0f} ms")
         long_commands(report, v, directory, ca, count)
 
