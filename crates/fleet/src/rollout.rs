@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! confirmed A ── trial of B: some prepare it, then use it, more of them with each stage ──▶ confirmed B
-//!             ◀── it fails, or who rolls out is silent for longer than PATIENCE ──────────┘
+//!             ◀── it fails, or the roll-out isn't renewed for longer than PATIENCE ──────────┘
 //! ```
 //!
 //! A trial is alive as long as the document's number goes up. So nobody needs another's clock, and one that nobody tends ends by itself.
