@@ -572,7 +572,7 @@ mod tests {
         assert_eq!(
             view.left_out,
             [
-                "b: it is away, for 34 s; it takes what is confirmed when it comes back",
+                "b: it has been away for 34 s; it loads the confirmed release when it comes back",
                 "c: it was started without deploy=on"
             ]
         );
@@ -600,12 +600,12 @@ mod tests {
         let asked = read("deploy --param default_ttl=5 --stages all --watch 1m --max-5xx 0.5%");
         assert_eq!(asked, Ok((vec!["all".to_owned()], 60, 0.005)));
         for (line, wanted) in [
-            ("deploy", "what is to be"),
-            ("deploy a b", "b is another"),
-            ("deploy a --stages 1,x", "no stage"),
+            ("deploy", "nothing to roll out"),
+            ("deploy a b", "not also b"),
+            ("deploy a --stages 1,x", "not a stage"),
             ("deploy a --stages 1,2", "last stage"),
             ("deploy a --watch x", "duration"),
-            ("deploy a --max-5xx 1", "share"),
+            ("deploy a --max-5xx 1", "percentage"),
             ("deploy --param x", "NAME=VALUE"),
         ] {
             assert!(read(line).unwrap_err().contains(wanted), "{line}");

@@ -200,7 +200,7 @@ VCL          not known
 storage      s0 (malloc): 512 B of 2.0 KiB used, 25.0 %; in memory 2 B of 512 B
 objects      0, 0 evicted to make room
 requests     0: hit rate 75.0 % (3 hits, 1 misses), 0 passes
-restarts     0 (0 died, 0 of them in a panic)
+restarts     0 (0 crashed, 0 of them with a panic)
 descriptors  not known: only the server's user may look
 parameters   -
 ";
