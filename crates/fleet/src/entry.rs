@@ -101,7 +101,7 @@ impl Entry {
             None => Read::Foreign("without a version of ours"),
             Some(VERSION) => match read(&object) {
                 Some(entry) => Read::Entry(entry),
-                None => Read::Unclear("it is without what an entry of ours has".to_owned()),
+                None => Read::Unclear("a required member is missing".to_owned()),
             },
             Some(version) => Read::Unclear(format!("it is of version {version}")),
         }

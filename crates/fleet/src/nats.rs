@@ -202,7 +202,7 @@ impl Session {
             if self.is_delivered(&message) {
                 self.delivered_bytes += message.payload.len() + MESSAGE_COST;
                 if self.delivered_bytes > MOST_DELIVERED {
-                    return Err(Fault::new("it sends more of the log than it was told that there is room for"));
+                    return Err(Fault::new("it sends more of the log than was requested"));
                 }
                 self.delivered.push_back(message);
             }
@@ -310,7 +310,7 @@ impl Session {
             }
             100 => match message.header("Nats-Last-Consumer").map(str::parse) {
                 Some(Ok(last)) if last == count => Ok(true),
-                Some(Ok::<u64, _>(_)) => Err(Fault::new("something that it sent was lost on the way")),
+                Some(Ok::<u64, _>(_)) => Err(Fault::new("a message from it was lost")),
                 Some(Err(_)) | None => Err(misread()),
             },
             _ => Err(Fault::new(format!("it sends no more of the log (status {status})"))),
@@ -323,8 +323,10 @@ impl Link for Session {
         let info = self.describe()?;
         let config = &info["config"];
         if config["subjects"] != json!([self.subject]) || config["retention"] != json!("limits") {
-            let text =
-                format!("the stream {} is somebody else's: its subjects are {}", self.stream, config["subjects"]);
+            let text = format!(
+                "the stream {} belongs to something else: its subjects are {}",
+                self.stream, config["subjects"]
+            );
             return Err(Fault::new(base::text::printable(&text)));
         }
         if config["discard"] != json!("old") {
@@ -390,7 +392,7 @@ impl Link for Session {
             let consumer = self.consumer.as_mut().ok_or_else(misread)?;
             consumer.count += 1;
             if nth != consumer.count {
-                return Err(Fault::new("something that it sent was lost on the way"));
+                return Err(Fault::new("a message from it was lost"));
             }
             left = pending;
             bytes += message.payload.len();
@@ -425,7 +427,7 @@ fn unless_error(answer: Value) -> Result<Value, Fault> {
 }
 
 fn misread() -> Fault {
-    Fault::new("it answers something else than a server of NATS does")
+    Fault::new("it doesn't respond like a NATS server")
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ impl Redis {
             words.map(|word| word.as_bytes().to_vec()).collect()
         });
         if login.is_none() && settings.user.is_some() {
-            return Err("a user of Redis needs a password: password-file=FILE".to_owned());
+            return Err("a Redis user needs a password: password-file=FILE".to_owned());
         }
         Ok(Redis {
             key: format!("lacquer:{{{}}}", settings.name),

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! confirmed A ── trial of B: some prepare it, then use it, more of them with each stage ──▶ confirmed B
-//!             ◀── it fails, or who rolls out is silent for longer than PATIENCE ──────────┘
+//!             ◀── it fails, or the roll-out isn't renewed for longer than PATIENCE ──────────┘
 //! ```
 //!
 //! A trial is alive as long as the document's number goes up. So nobody needs another's clock, and one that nobody tends ends by itself.
@@ -159,7 +159,7 @@ impl Rollout {
     /// It is damaged, or of a version that isn't known here.
     pub fn read(document: Option<&[u8]>) -> Result<Rollout, String> {
         let Some(bytes) = document else { return Ok(Rollout::default()) };
-        let bad = || "what is to be rolled out can't be read".to_owned();
+        let bad = || "the release can't be read".to_owned();
         if bytes.len() > LONGEST_DOCUMENT {
             return Err(bad());
         }
@@ -167,7 +167,7 @@ impl Rollout {
         match said["lacquer"].as_u64() {
             Some(VERSION) => {}
             Some(later) => {
-                return Err(format!("what is to be rolled out is of version {later}, which isn't known here"));
+                return Err(format!("the release has version {later}, which this program doesn't know"));
             }
             None => return Err(bad()),
         }

@@ -54,12 +54,12 @@ pub fn judge(position: Option<&Position>, bounds: &Bounds) -> Verdict {
         return Verdict::Replay { from: bounds.first };
     }
     if seq.saturating_add(1) < bounds.first {
-        return gap(format!("the log begins at {} now: entries from {} on are gone", bounds.first, seq + 1));
+        return gap(format!("the log begins at {} now: entries from {} on are missing", bounds.first, seq + 1));
     }
     match position.mark {
         // Nothing is known of the entry but its number, which an older state of the log that has grown again has, too.
         None if seq > 0 => gap(format!("nobody knows whether entry {seq} is the one that it was")),
-        Some(_) if seq < bounds.first => gap(format!("entry {seq}, by which the log would be known, is gone")),
+        Some(_) if seq < bounds.first => gap(format!("entry {seq}, which identifies the log, is missing")),
         Some(_) => Verdict::Replay { from: seq },
         None => Verdict::Replay { from: 1 },
     }
@@ -95,10 +95,10 @@ mod tests {
 
     #[test]
     fn what_was_trimmed_is_a_gap() {
-        check(Some(("e", 0, None)), (2, 7), "the log begins at 2 now: entries from 1 on are gone");
-        check(Some(("e", 7, Some(3))), (9, 300), "the log begins at 9 now: entries from 8 on are gone");
-        check(Some(("e", 7, Some(3))), (8, 300), "entry 7, by which the log would be known, is gone");
-        check(Some(("e", 7, Some(3))), (8, 7), "entry 7, by which the log would be known, is gone");
+        check(Some(("e", 0, None)), (2, 7), "the log begins at 2 now: entries from 1 on are missing");
+        check(Some(("e", 7, Some(3))), (9, 300), "the log begins at 9 now: entries from 8 on are missing");
+        check(Some(("e", 7, Some(3))), (8, 300), "entry 7, which identifies the log, is missing");
+        check(Some(("e", 7, Some(3))), (8, 7), "entry 7, which identifies the log, is missing");
     }
 
     #[test]

@@ -191,7 +191,7 @@ fn in_time<T: Send + 'static>(until: Instant, work: impl FnOnce() -> T + Send + 
     // Nobody may wait for it any more.
     thread.spawn(move || to.try_send(work())).map_err(|error| fault(&error))?;
     let left = until.saturating_duration_since(clock::now());
-    done.recv_timeout(left).map_err(|_| Fault::new("its name isn't found in time"))
+    done.recv_timeout(left).map_err(|_| Fault::new("its name can't be resolved in time"))
 }
 
 fn fault(error: &io::Error) -> Fault {
@@ -251,7 +251,7 @@ mod tests {
         let (end, hangs) = sync_channel::<()>(0);
         let begun = clock::now();
         let found = in_time(begun + Duration::from_millis(50), move || hangs.recv().is_ok());
-        assert_eq!(found, Err(Fault::new("its name isn't found in time")));
+        assert_eq!(found, Err(Fault::new("its name can't be resolved in time")));
         assert_eq!(in_time(begun + Duration::from_secs(20), || 7), Ok(7));
         drop(end);
     }

@@ -32,62 +32,57 @@ enum Body {
 type Page = (&'static str, u8, &'static str, Body);
 
 const PAGES: &[Page] = &[
-    ("lacquer", 1, "an HTTP accelerator and its tools", Body::Prose(include_str!("man/lacquer.txt"))),
-    ("varnishd", 1, "HTTP accelerator", Body::Prose(include_str!("man/varnishd.txt"))),
-    ("varnishlog", 1, "show or keep the log", Body::Prose(include_str!("man/varnishlog.txt"))),
-    ("varnishncsa", 1, "the log as web servers write it", Body::Prose(include_str!("man/varnishncsa.txt"))),
+    ("lacquer", 1, "caching reverse proxy and its tools", Body::Prose(include_str!("man/lacquer.txt"))),
+    ("varnishd", 1, "caching reverse proxy", Body::Prose(include_str!("man/varnishd.txt"))),
+    ("varnishlog", 1, "show or store the log", Body::Prose(include_str!("man/varnishlog.txt"))),
+    ("varnishncsa", 1, "write an access log", Body::Prose(include_str!("man/varnishncsa.txt"))),
     ("varnishstat", 1, "show the counters", Body::Prose(include_str!("man/varnishstat.txt"))),
-    ("varnishtop", 1, "the log's commonest entries", Body::Prose(include_str!("man/varnishtop.txt"))),
-    ("varnishhist", 1, "how times and sizes are distributed", Body::Prose(include_str!("man/varnishhist.txt"))),
-    ("varnishadm", 1, "commands to a running varnishd", Body::Prose(include_str!("man/varnishadm.txt"))),
-    ("varnishreload", 1, "load a VCL again", Body::Prose(include_str!("man/varnishreload.txt"))),
-    (
-        "lacquer-demo",
-        1,
-        "a web site and the cache before it, to see it at work",
-        Body::Help(|| lacquer_demo::USAGE.to_owned()),
-    ),
-    (
-        "lacquer-status",
-        1,
-        "how a running server was started and how it fares",
-        Body::Prose(include_str!("man/lacquer-status.txt")),
-    ),
+    ("varnishtop", 1, "show the most frequent log records", Body::Prose(include_str!("man/varnishtop.txt"))),
+    ("varnishhist", 1, "draw histograms of times and sizes", Body::Prose(include_str!("man/varnishhist.txt"))),
+    ("varnishadm", 1, "send commands to a running server", Body::Prose(include_str!("man/varnishadm.txt"))),
+    ("varnishreload", 1, "reload a VCL", Body::Prose(include_str!("man/varnishreload.txt"))),
+    ("lacquer-demo", 1, "run a demo site with a cache in front of it", Body::Help(|| lacquer_demo::USAGE.to_owned())),
+    ("lacquer-status", 1, "summarise a running server", Body::Prose(include_str!("man/lacquer-status.txt"))),
     (
         "lacquer-explain",
         1,
-        "would this URL be a hit, and if not, why",
+        "explain whether a URL would be a hit, and why",
         Body::Prose(include_str!("man/lacquer-explain.txt")),
     ),
     (
         "lacquer-memory",
         1,
-        "who holds how much of a running server's memory",
+        "show what takes a running server's memory",
         Body::Prose(include_str!("man/lacquer-memory.txt")),
     ),
     (
         "lacquer-store",
         1,
-        "what is in a store on disk, and whether it is whole",
+        "show and verify the content of a store on disk",
         Body::Prose(include_str!("man/lacquer-store.txt")),
     ),
     (
         "lacquer-fleet",
         1,
-        "how the nodes of a fleet fare; roll VCL out to them in stages",
+        "show the nodes of a fleet; roll out VCL to them in stages",
         Body::Prose(include_str!("man/lacquer-fleet.txt")),
     ),
-    ("lacquer-tls", 1, "the certificates of a running server", Body::Prose(include_str!("man/lacquer-tls.txt"))),
+    (
+        "lacquer-tls",
+        1,
+        "list a running server's certificates and their expiry",
+        Body::Prose(include_str!("man/lacquer-tls.txt")),
+    ),
     (
         "lacquer-upgrade",
         1,
-        "go on as the program that is installed now, without a pause",
+        "upgrade a running server without downtime",
         Body::Prose(include_str!("man/lacquer-upgrade.txt")),
     ),
     (
         "lacquer-watch",
         1,
-        "a page, metrics and health of a running server",
+        "serve a dashboard, metrics and health checks",
         Body::Help(|| lacquer_watch::USAGE.to_owned()),
     ),
     (
@@ -96,61 +91,56 @@ const PAGES: &[Page] = &[
         "send a log's requests to a server and measure it",
         Body::Prose(include_str!("man/lacquer-replay.txt")),
     ),
-    ("lacquer-probe", 1, "are packets lost on the way to a server", Body::Help(lacquer_probe::usage)),
-    ("lacquer-asn", 1, "which networks the readers of a site come from", Body::Help(lacquer_asn::usage)),
-    ("lacquer-simulate", 1, "how large must the cache be, by a log", Body::Help(lacquer_simulate::usage)),
-    ("lacquer-talkers", 1, "who asks most, of a running server or in a log", Body::Help(lacquer_talkers::usage)),
-    ("lacquer-doctor", 1, "what is wrong with this machine and its server", Body::Help(lacquer_doctor::usage)),
-    (
-        "lacquer-plan",
-        1,
-        "how much load workers can bear, and how much memory it takes",
-        Body::Help(lacquer_plan::usage),
-    ),
-    ("lacquer-trace", 1, "requests as traces for a collector of OpenTelemetry", Body::Help(lacquer_trace::usage)),
-    ("lacquer-vcl", 1, "check VCL files, lay them out, migrate old ones", Body::Help(lacquer_vcl::manual)),
+    ("lacquer-probe", 1, "find packet loss on the way to a server", Body::Help(lacquer_probe::usage)),
+    ("lacquer-asn", 1, "list the networks that a site's visitors come from", Body::Help(lacquer_asn::usage)),
+    ("lacquer-simulate", 1, "calculate hit rates for cache sizes from a log", Body::Help(lacquer_simulate::usage)),
+    ("lacquer-talkers", 1, "list the clients or URLs with most requests or bytes", Body::Help(lacquer_talkers::usage)),
+    ("lacquer-doctor", 1, "find problems of this machine and its server", Body::Help(lacquer_doctor::usage)),
+    ("lacquer-plan", 1, "estimate the load that backend workers can handle", Body::Help(lacquer_plan::usage)),
+    ("lacquer-trace", 1, "send requests as traces to an OpenTelemetry collector", Body::Help(lacquer_trace::usage)),
+    ("lacquer-vcl", 1, "check, format, explain and migrate VCL files", Body::Help(lacquer_vcl::manual)),
     (
         "lacquer-migrate",
         1,
-        "VCL from a configuration of nginx, Apache or squid",
+        "convert nginx, Apache or squid configurations to VCL",
         Body::Help(|| lacquer_migrate::USAGE.to_owned()),
     ),
     (
         "lacquer-selftest",
         1,
-        "is this installation whole, in some seconds",
+        "check this installation in a few seconds",
         Body::Help(|| lacquer_selftest::USAGE.to_owned()),
     ),
     (
         "lacquer-statsd",
         1,
-        "a metrics server in the place of node's statsd",
+        "metrics server, compatible with statsd for Node.js",
         Body::Markdown(include_str!("../../../docs/man/lacquer-statsd.1.md")),
     ),
-    ("lacquer-munin", 1, "a Munin plugin for all counters", Body::Help(|| lacquer_statsd::MUNIN_HELP.to_owned())),
+    ("lacquer-munin", 1, "Munin plugin for all counters", Body::Help(|| lacquer_statsd::MUNIN_HELP.to_owned())),
     ("lacquer-man", 1, "the manual", Body::Help(|| USAGE.to_owned())),
     (
         "lacquer-panic",
         7,
-        "what a panic report says, and what to do",
+        "how to read a panic report, and what to do",
         Body::Prose(include_str!("man/lacquer-panic.txt")),
     ),
-    ("vcl", 7, "the configuration language", Body::Prose(include_str!("man/vcl.txt"))),
-    ("varnish-cli", 7, "the commands of the manager", Body::Prose(include_str!("man/varnish-cli.txt"))),
-    ("vsl", 7, "what the log says", Body::Prose(include_str!("man/vsl.txt"))),
-    ("vsl-query", 7, "queries on the log", Body::Prose(include_str!("man/vsl-query.txt"))),
-    ("varnish-counters", 7, "what is counted", Body::Prose(include_str!("man/varnish-counters.txt"))),
+    ("vcl", 7, "configuration language of the cache", Body::Prose(include_str!("man/vcl.txt"))),
+    ("varnish-cli", 7, "commands of the CLI", Body::Prose(include_str!("man/varnish-cli.txt"))),
+    ("vsl", 7, "structure and tags of the log", Body::Prose(include_str!("man/vsl.txt"))),
+    ("vsl-query", 7, "query language for the log", Body::Prose(include_str!("man/vsl-query.txt"))),
+    ("varnish-counters", 7, "list of all counters", Body::Prose(include_str!("man/varnish-counters.txt"))),
 ];
 
 const USAGE: &str = "\
 Usage: lacquer man [PAGE | -d DIR | --markdown DIR]
 
-Without anything: which pages there are. With PAGE: that page, on a terminal through man(1) or $PAGER, else in roff. The
-name of a command is its page's, too: `lacquer man log`, `lacquer man lacquer-log`; `lacquer man vcl` is the language.
+Without arguments: lists all pages. With PAGE: shows that page, on a terminal through man(1) or $PAGER, otherwise as roff.
+The name of a command works, too: `lacquer man log`, `lacquer man lacquer-log`. `lacquer man vcl` is the language's page.
 
-  -d DIR          writes all pages into DIR/man1, DIR/man3 and DIR/man7
-  --markdown DIR  writes all pages into DIR as Markdown, with a list of them in index.md
-  -h, --help      this text
+  -d DIR          write all pages to DIR/man1, DIR/man3 and DIR/man7
+  --markdown DIR  write all pages to DIR as Markdown, with a list of them in index.md
+  -h, --help      show this help
 
 Examples:
   lacquer man varnishd
@@ -183,7 +173,7 @@ pub fn main(args: &[String]) -> i32 {
                 1
             }
         },
-        [flag] if flag == "-d" || flag == "--markdown" => refuse(&format!("{flag} wants a directory")),
+        [flag] if flag == "-d" || flag == "--markdown" => refuse(&format!("{flag} needs a directory")),
         [flag, ..] if flag.starts_with('-') => refuse(&format!("no option {flag}")),
         [name] => match page(name) {
             Some(roff) => {
@@ -244,7 +234,7 @@ fn write_markdown(dir: &str) -> std::io::Result<()> {
     let own = PAGES.iter().map(|page| (page.0.to_owned(), page.1, page.2.to_owned(), roff(page)));
     let modules = vmods::all().map(|(name, module)| (name, 3, module.text.to_owned(), vmods::roff(module)));
     let all: Vec<(String, u8, String, String)> = own.chain(modules).collect();
-    let mut index = "# Reference\n\nMade from the tables that the programs themselves use.\n".to_owned();
+    let mut index = "# Reference\n\nGenerated from the tables that the programs themselves use.\n".to_owned();
     for (heading, section) in SECTIONS {
         index.push_str(&format!("\n## {heading}\n\n"));
         for (name, _, line, _) in all.iter().filter(|page| page.1 == section) {
@@ -418,11 +408,14 @@ fn tags() -> String {
 }
 
 fn counters() -> String {
-    use tables::counters::{DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Sma, Smf, Vbe, Xkey};
+    use tables::counters::{
+        ClassCounters, DiskSet, Fleet, Lck, Main, Mempool, Mgt, NoHitCounts, Peers, Sma, Smf, Vbe, Xkey,
+    };
     fn set<S: Set>() -> String {
         let one = |elem: &Elem| {
-            let text = if elem.docs.is_empty() { elem.oneliner } else { elem.docs };
-            entry(&format!("{} ({:?}, {:?})", elem.name, elem.kind, elem.level).to_lowercase(), text)
+            let (short, long) = (elem.oneliner.trim_end_matches('.'), elem.docs);
+            let text = if long.starts_with(short) { long.to_owned() } else { format!("{short}.\n{long}") };
+            entry(&format!("{} ({:?}, {:?})", elem.name, elem.kind, elem.level).to_lowercase(), &text)
         };
         format!(".SH {}\n{}.\n{}", S::NAME, escape(S::ONELINER), S::ELEMS.iter().map(one).collect::<String>())
     }
@@ -435,9 +428,11 @@ fn counters() -> String {
         set::<Smf>(),
         set::<DiskSet>(),
         set::<Vbe>(),
+        set::<ClassCounters>(),
         set::<Lck>(),
         set::<Xkey>(),
         set::<Fleet>(),
+        set::<Peers>(),
     ]
     .concat()
 }
@@ -446,7 +441,7 @@ fn params() -> String {
     let one = |spec: &params::Spec| {
         let unit = if spec.unit.is_empty() { String::new() } else { format!(" {}", spec.unit) };
         let range = |what: &str, value: Option<&str>| value.map_or(String::new(), |v| format!(" {what}: {v}."));
-        let (min, max) = (range("Least", spec.min), range("Most", spec.max));
+        let (min, max) = (range("Minimum", spec.min), range("Maximum", spec.max));
         let default = if spec.default.is_empty() { "empty" } else { spec.default };
         entry(spec.name, &format!("{}\nDefault: {default}{unit}.{min}{max}", spec.text))
     };
@@ -498,7 +493,7 @@ fn reasons() -> String {
     use tables::no_hit::{NoHit, Uncacheable};
     let no_hit = NoHit::ALL.iter().map(|reason| entry(reason.word(), reason.text()));
     let uncacheable = Uncacheable::ALL.iter().map(|reason| entry(reason.word(), reason.text()));
-    let heading = ".PP\nAn answer became hit\\-for\\-miss or hit\\-for\\-pass for one of these:\n".to_owned();
+    let heading = ".PP\nA response becomes hit\\-for\\-miss or hit\\-for\\-pass for one of these reasons:\n".to_owned();
     no_hit.chain([heading]).chain(uncacheable).collect()
 }
 

@@ -146,7 +146,7 @@ impl Manager {
             let used = match kept {
                 Ok(None) => {
                     if let Err(reason) = self.put_placeholder(&name) {
-                        print(Severity::Error, &format!("ACME: {name}: there is no placeholder: {reason}"));
+                        print(Severity::Error, &format!("ACME: {name}: no temporary certificate: {reason}"));
                     }
                     continue;
                 }
@@ -154,7 +154,7 @@ impl Manager {
                 Err(error) => Err(errno_text(&error)),
             };
             if let Err(reason) = used {
-                print(Severity::Error, &format!("ACME: {name}: the certificate that was kept can't be used: {reason}"));
+                print(Severity::Error, &format!("ACME: {name}: the stored certificate can't be used: {reason}"));
             }
         }
     }
@@ -208,7 +208,7 @@ impl Manager {
             return Err("a challenge that makes no sense".to_owned());
         }
         if self.worker.pid().is_none() {
-            return Err("no worker runs that could answer the CA".to_owned());
+            return Err("no worker is running to answer the certificate authority".to_owned());
         }
         let answer = self.worker.command(show_line(&challenge));
         if !answer.is_ok() {

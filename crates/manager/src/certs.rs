@@ -127,8 +127,8 @@ impl Row {
         match &self.staple_trouble {
             Some(trouble) => Some(trouble.clone()),
             None if self.entry.staple == Span::default() => None,
-            None if now >= until => Some(format!("{path}: the OCSP response is too old, and isn't sent any more")),
-            None if now < from => Some(format!("{path}: the OCSP response is of the future, and isn't sent yet")),
+            None if now >= until => Some(format!("{path}: the OCSP response has expired and is no longer sent")),
+            None if now < from => Some(format!("{path}: the OCSP response isn't valid yet and isn't sent")),
             None => None,
         }
     }
@@ -304,7 +304,9 @@ impl Certs {
     fn refuse_taken_ids(&self, entries: &[Entry]) -> Result<(), String> {
         if let Some(entry) = entries.iter().find(|entry| !is_name(&entry.id)) {
             let id = entry.id.escape_debug();
-            return Err(format!("Certificate ID '{id}' isn't one: it has no blanks and no signs that aren't printed."));
+            return Err(format!(
+                "Invalid certificate ID '{id}': it must not contain blanks or non-printable characters."
+            ));
         }
         let standing = self.rows.iter().filter(|row| row.standing != Standing::Discarded);
         let mut taken: HashSet<&str> = standing.map(|row| row.entry.id.as_str()).collect();
@@ -489,8 +491,8 @@ pub fn begin(
 
 impl Current {
     fn open(file: File) -> Result<Current, String> {
-        let secret =
-            sys::secret::Secret::map(&file).map_err(|e| format!("certificates can't be mapped: {}", errno_text(&e)))?;
+        let secret = sys::secret::Secret::map(&file)
+            .map_err(|e| format!("can't map the memory for certificates: {}", errno_text(&e)))?;
         let bundle = Bundle::open(Box::new(secret)).map_err(|e| e.to_string())?;
         Ok(Current { file, bundle })
     }

@@ -156,7 +156,7 @@ impl Companion {
         if let (Some(Exit::Status(status)), Some(hopeless)) = (exit, hopeless)
             && status == hopeless
         {
-            print(Severity::Error, &format!("{name}: it can't be started so, and isn't tried again"));
+            print(Severity::Error, &format!("{name}: can't be started with these options; giving up"));
             return;
         }
         let is_late = now.since(begun) >= self.longest_pause.as_secs_f64();
@@ -175,7 +175,7 @@ impl Companion {
             ),
             false => String::new(),
         };
-        print(Severity::Error, &format!("{name}: it has ended; the next one begins in {pause} s{often}"));
+        print(Severity::Error, &format!("{name}: has ended; restarting in {pause} s{often}"));
     }
 }
 

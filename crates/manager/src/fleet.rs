@@ -21,7 +21,7 @@ pub(crate) fn read(spec: Option<&str>, jail: &Jail) -> Result<Option<FleetStart>
     let mut settings = Settings::parse(spec)?;
     // Passwords and keys, from here on.
     if settings.password.is_some() || !settings.files.is_empty() {
-        jail.forbid_cores().map_err(|error| format!("cores can't be forbidden: {}", errno_text(&error)))?;
+        jail.forbid_cores().map_err(|error| format!("can't disable core dumps: {}", errno_text(&error)))?;
     }
     let mut start = FleetStart { spec: spec.to_owned(), files: Vec::new() };
     for (role, path) in settings.files.clone() {

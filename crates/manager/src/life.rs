@@ -97,7 +97,7 @@ impl Manager {
         }
         self.carry_health();
         if let Err(answer) = self.have_it_hand_over() {
-            return self.failed_start(pid, "The child before it can't hand over", answer);
+            return self.failed_start(pid, "The previous child can't hand over its objects", answer);
         }
         let answer = self.worker.command("start");
         if !answer.is_ok() {
@@ -305,7 +305,7 @@ impl Manager {
     /// No store that is kept is to be believed.
     fn empty_journal(&self) {
         if let Some(Err(e)) = self.journal_file.as_ref().map(journalfile::empty) {
-            print(Severity::Error, &format!("The journal can't be emptied: {}", errno_text(&e)));
+            print(Severity::Error, &format!("Can't truncate the journal: {}", errno_text(&e)));
         }
     }
 
@@ -423,7 +423,7 @@ fn cause_of(exit: Exit, panic: &[u8]) -> Option<String> {
     }
     match exit {
         Exit::Signal(signal::SIGKILL, _) => Some("killed from outside, or by the kernel for lack of memory".to_owned()),
-        Exit::Signal(signal::SIGQUIT, _) => Some("stopped by the manager, for it didn't answer".to_owned()),
+        Exit::Signal(signal::SIGQUIT, _) => Some("stopped by the manager because it didn't reply".to_owned()),
         Exit::Signal(..) | Exit::Status(_) => None,
     }
 }

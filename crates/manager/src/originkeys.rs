@@ -21,7 +21,7 @@ pub fn read(vcl: &str, paths: &[String], jail: &Jail) -> Result<Option<File>, St
     if paths.is_empty() {
         return Ok(None);
     }
-    jail.forbid_cores().map_err(|e| format!("Cores can't be forbidden: {}", errno_text(&e)))?;
+    jail.forbid_cores().map_err(|e| format!("Can't disable core dumps: {}", errno_text(&e)))?;
     let pairs: Vec<(String, Pair)> =
         paths.iter().map(|path| Ok((path.clone(), pair(path, jail)?))).collect::<Result<_, String>>()?;
     let sealed = sys::secret::seal("lacquer-origin-keys", &origin_keys::encode(vcl, &pairs));

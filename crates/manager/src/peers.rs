@@ -22,11 +22,14 @@ pub(crate) fn read(spec: Option<&str>, fleet: Option<&str>, jail: &Jail) -> Resu
     if settings.is_of_fleet {
         let fleet = fleet.ok_or("fleet: the members are nodes of a fleet, and there is no --fleet")?;
         if Settings::parse(fleet).is_ok_and(|fleet| fleet.address.is_none()) {
-            return Err("fleet: --fleet wants address=HOST:PORT, where the other members reach this one".to_owned());
+            return Err(
+                "fleet: --fleet requires address=HOST:PORT, the address at which other members reach this node"
+                    .to_owned(),
+            );
         }
     }
     // A secret, from here on.
-    jail.forbid_cores().map_err(|error| format!("cores can't be forbidden: {}", errno_text(&error)))?;
+    jail.forbid_cores().map_err(|error| format!("can't disable core dumps: {}", errno_text(&error)))?;
     let bad = |reason: String| format!("{}: {reason}", settings.secret_file.display());
     let name = settings.secret_file.to_str().ok_or_else(|| bad("its name isn't text".to_owned()))?;
     let contents = jail.privileged(|| bytes_of(name, LONGEST)).map_err(bad)?.to_vec();

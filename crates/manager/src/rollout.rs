@@ -116,7 +116,7 @@ impl Manager {
             if until <= self.now() {
                 print(
                     Severity::Info,
-                    "rollout: what this group runs isn't known in time: the start goes on without it",
+                    "rollout: the release of this group can't be determined in time: starting without it",
                 );
                 break;
             }

@@ -337,7 +337,7 @@ fn old_listen_note(has_a: bool) -> &'static str {
     if has_a {
         "Parameter listen_address is ignored: -a says where to listen."
     } else {
-        "Parameter listen_address is taken for -a, which takes its place."
+        "Parameter listen_address is used as -a, which replaced it."
     }
 }
 
@@ -465,7 +465,7 @@ fn check_hash_and_waiter(manager: &mut Manager, options: &Options) -> Result<(),
     }
     manager.vident.push_str(&format!(",-h{kind}"));
     if options.hash.is_some() {
-        print(Severity::Info, &format!("-h {hash} has no effect here: the index of objects has one kind"));
+        print(Severity::Info, &format!("-h {hash} has no effect: there is only one kind of index"));
     }
     for notice in &options.notices {
         print(Severity::Info, notice);
@@ -474,7 +474,7 @@ fn check_hash_and_waiter(manager: &mut Manager, options: &Options) -> Result<(),
         if !WAITERS.contains(&waiter.as_str()) {
             return argument(format!("Unknown waiter method \"{waiter}\""));
         }
-        print(Severity::Info, &format!("-W {waiter} has no effect here: there is one way of waiting"));
+        print(Severity::Info, &format!("-W {waiter} has no effect: there is only one waiter"));
     }
     Ok(())
 }

@@ -211,7 +211,7 @@ impl Manager {
             Err(error) => error.reply(),
             Ok(request) => match request.command(authenticated) {
                 _ if kind == Kind::Watch && !is_question(request) => {
-                    Reply::new(Status::Auth, "Only questions are answered here.\n")
+                    Reply::new(Status::Auth, "Only read-only commands are accepted here.\n")
                 }
                 // An operator may have stopped the worker since.
                 _ if kind == Kind::Rollout && request.name() == "start" && self.timers.rollout.is_none() => {

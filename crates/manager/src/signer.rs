@@ -121,7 +121,7 @@ impl Manager {
     pub(crate) fn teach_signer(&self, file: &File) -> Result<bool, String> {
         let Some(signer) = &self.signers.current else { return Ok(false) };
         let sent = sys::secret::send(&signer.control, Secret::Certificates.letter(), file);
-        sent.map(|()| true).map_err(|error| format!("the signer can't be given it: {}", errno_text(&error)))
+        sent.map(|()| true).map_err(|error| format!("can't pass it to the signer: {}", errno_text(&error)))
     }
 
     /// Looks for signers that have ended. One that didn't end with its worker is followed by another.
@@ -131,7 +131,7 @@ impl Manager {
         let Ok(Some(exit)) = signer.child.try_wait() else { return };
         self.signers.current = None;
         if exit != Exit::Status(0) {
-            print(Severity::Error, "The signer has died; another one is about to begin");
+            print(Severity::Error, "The signer has crashed; it will be restarted");
             self.signers.restart = Some(self.now() + PAUSE);
         }
     }
@@ -143,7 +143,7 @@ impl Manager {
         }
         let begun = self.spawn_signer().map_err(|error| errno_text(&error));
         if let Err(reason) = begun.and_then(|theirs| self.send_secret(Secret::Signer, &File::from(theirs))) {
-            print(Severity::Error, &format!("no signer: {reason}"));
+            print(Severity::Error, &format!("can't start the signer: {reason}"));
             self.signers.restart = Some(self.now() + PAUSE * 25);
         }
     }

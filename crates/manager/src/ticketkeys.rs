@@ -188,7 +188,7 @@ impl Manager {
         let former = self.ticket_keys.keys.first().cloned();
         let done = new_key().and_then(|key| self.use_ticket_keys(std::iter::once(key).chain(former).collect()));
         if let Err(reason) = done {
-            print(Severity::Error, &format!("Keys for session tickets stay as they are: {reason}"));
+            print(Severity::Error, &format!("Session ticket keys unchanged: {reason}"));
         }
     }
 
@@ -200,8 +200,9 @@ impl Manager {
         let clock = self.clock.real().0 as i64;
         let ours = &mut self.ticket_keys;
         if let Some(days) = ours.days_to_tell(clock) {
-            let text =
-                format!("Session tickets are sealed with the same key for {days} days: put another first in {path}");
+            let text = format!(
+                "Session tickets have been encrypted with the same key for {days} days: put a new key first in {path}"
+            );
             print(Severity::Info, &text);
         }
         if now == ours.seen {
@@ -220,8 +221,8 @@ impl Manager {
         }
         let done = keys.and_then(|keys| self.use_ticket_keys(keys)).map(|()| self.ticket_keys.saw(now));
         match done {
-            Ok(()) => print(Severity::Info, &format!("Keys for session tickets were read again: {path}")),
-            Err(reason) => print(Severity::Error, &format!("Keys for session tickets stay as they are: {reason}")),
+            Ok(()) => print(Severity::Info, &format!("Session ticket keys reloaded: {path}")),
+            Err(reason) => print(Severity::Error, &format!("Session ticket keys unchanged: {reason}")),
         }
     }
 

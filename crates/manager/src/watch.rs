@@ -71,9 +71,7 @@ pub(crate) fn words(value: &str) -> Result<Vec<String>, String> {
     };
     let addresses: Vec<_> = local.to_socket_addrs().map_err(|_| format!("{address}: no address:port"))?.collect();
     if !is_guarded && !addresses.iter().all(|address| address.ip().is_loopback()) {
-        return Err(format!(
-            "{address}: others than this machine could see everything; token-file=FILE or client-ca=FILE says who may"
-        ));
+        return Err(format!("{address}: other machines could see everything; set token-file=FILE or client-ca=FILE"));
     }
     if !is_guarded && out.iter().any(|word| word == "--control") {
         return Err(
@@ -226,7 +224,7 @@ mod tests {
     fn what_would_show_everything_to_everybody_is_refused() {
         check(
             "0.0.0.0:6085",
-            "0.0.0.0:6085: others than this machine could see everything; token-file=FILE or client-ca=FILE says who may",
+            "0.0.0.0:6085: other machines could see everything; set token-file=FILE or client-ca=FILE",
         );
         check(
             "127.0.0.1:1,control",

@@ -32,24 +32,24 @@ macro_rules! bits {
 bits! {
     /// The value of `debug`.
     DebugBits DebugBit {
-        ReqState "req_state" "No effect here: what a request does is in its own log records";
+        ReqState "req_state" "No effect here: the log records of a request have its states";
         Workspace "workspace" "No effect here: there are no workspaces";
-        Waitinglist "waitinglist" "Log requests that are parked on a busy object";
+        Waitinglist "waitinglist" "Log requests that wait for the fetch of another request";
         Syncvsl "syncvsl" "Write each log record at once";
         Hashedge "hashedge" "No effect here: the index has no such rare paths";
         Vclrel "vclrel" "No effect here: VCLs are always released at once";
-        Lurker "lurker" "Log the ban lurker";
-        EsiChop "esi_chop" "No effect here: the ESI parser has tests that cut bodies everywhere";
-        FlushHead "flush_head" "No effect here: a head is sent with what there is of the body";
+        Lurker "lurker" "Log the work of the ban lurker";
+        EsiChop "esi_chop" "No effect here: the ESI parser has its own tests for split bodies";
+        FlushHead "flush_head" "No effect here: headers are sent together with available body data";
         VtcMode "vtc_mode" "Run under varnishtest";
-        Witness "witness" "No effect here: tests watch the order of locks";
+        Witness "witness" "No effect here: tests check the order of locks";
         VsmKeep "vsm_keep" "No effect here: no released varnishd has one either";
-        SlowAcceptor "slow_acceptor" "No effect here: connections are accepted as they come";
-        H2Nocheck "h2_nocheck" "Take a frame size in SETTINGS that is none";
-        VmodSoKeep "vmod_so_keep" "No effect here: vmods are no files";
-        Processors "processors" "Log filters as they are opened";
+        SlowAcceptor "slow_acceptor" "No effect here: accepting connections can't be slowed down";
+        H2Nocheck "h2_nocheck" "Accept an invalid frame size in SETTINGS";
+        VmodSoKeep "vmod_so_keep" "No effect here: modules aren't separate files";
+        Processors "processors" "Log filters when they are opened";
         Protocol "protocol" "No effect here: no released varnishd has one either";
-        VclKeep "vcl_keep" "Keep what VCL compiles to";
+        VclKeep "vcl_keep" "Keep the files that compiling VCL leaves in the working directory";
         Lck "lck" "No effect here: builds with debug assertions count locks";
     }
 }
@@ -79,19 +79,19 @@ impl FeatureBits {
 bits! {
     /// The value of `feature`.
     FeatureBits FeatureBit {
-        Http2 "http2" "HTTP/2 in clear text; -http2 takes it from TLS, too, which offers it otherwise";
-        ShortPanic "short_panic" "No effect here: a report of a panic has no dump of memory to leave out";
-        NoCoredump "no_coredump" "No core file; set before the worker starts";
-        HttpsScheme "https_scheme" "Take the host out of https URLs in the request line, as out of http URLs";
-        HttpDatePostel "http_date_postel" "Take days of one digit in Date, Last-Modified, Expires";
-        EsiIgnoreHttps "esi_ignore_https" "Include https:// URLs as if they were http://";
-        EsiDisableXmlCheck "esi_disable_xml_check" "ESI in bodies that do not look like XML";
-        EsiIgnoreOtherElements "esi_ignore_other_elements" "Pass over elements that are not ESI";
-        EsiRemoveBom "esi_remove_bom" "Pass over a byte order mark before ESI";
-        EsiIncludeOnerror "esi_include_onerror" "Obey onerror of esi:include";
-        WaitSilo "wait_silo" "No effect here: no store outlives the worker";
-        ValidateHeaders "validate_headers" "Refuse control bytes in headers that VCL sets, and blanks in URLs and methods";
-        BusyStatsRate "busy_stats_rate" "No effect here: counters are exact at all times";
+        Http2 "http2" "HTTP/2 in clear text. Over TLS it is on unless -http2 is set";
+        ShortPanic "short_panic" "No effect here: a panic report has no memory dump to leave out";
+        NoCoredump "no_coredump" "Write no core file; applies from the next start of the worker";
+        HttpsScheme "https_scheme" "Extract the host from https:// URLs in the request line, as from http:// URLs";
+        HttpDatePostel "http_date_postel" "Accept one-digit days in Date, Last-Modified and Expires";
+        EsiIgnoreHttps "esi_ignore_https" "Treat https:// as http:// in ESI includes";
+        EsiDisableXmlCheck "esi_disable_xml_check" "Process ESI even if the body doesn't look like XML";
+        EsiIgnoreOtherElements "esi_ignore_other_elements" "Ignore XML elements that aren't ESI";
+        EsiRemoveBom "esi_remove_bom" "Ignore a leading byte order mark in ESI bodies";
+        EsiIncludeOnerror "esi_include_onerror" "Respect onerror of esi:include";
+        WaitSilo "wait_silo" "No effect here: requests are served while stores are loaded";
+        ValidateHeaders "validate_headers" "Refuse control characters in headers that VCL sets, and blanks in URLs and methods";
+        BusyStatsRate "busy_stats_rate" "No effect here: counters are always up to date";
         Rfc9111 "rfc9111" "Follow RFC 9111 where Varnish differs";
     }
 }

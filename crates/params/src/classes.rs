@@ -97,23 +97,27 @@ fn set(spec: &mut ClassSpec, option: &str) -> Result<(), String> {
             spec.page = match value {
                 "on" => true,
                 "off" => false,
-                _ => return Err(format!("page is on or off, not {value:?}")),
+                _ => return Err(format!("page must be on or off, not {value:?}")),
             }
         }
-        _ => return Err(format!("no option {name:?}: workers, chairs, patience, share, above, page, room")),
+        _ => {
+            return Err(format!(
+                "unknown option {name:?}; there are workers, chairs, patience, share, above, page, room"
+            ));
+        }
     }
     Ok(())
 }
 
 fn number(name: &str, value: &str, least: u32) -> Result<u32, String> {
     let number = value.parse().ok().filter(|n| (least..=MAX_PLACES).contains(n));
-    number.ok_or_else(|| format!("{name} is a number from {least} to {MAX_PLACES}, not {value:?}"))
+    number.ok_or_else(|| format!("{name} must be a number from {least} to {MAX_PLACES}, not {value:?}"))
 }
 
 fn seconds(name: &str, value: &str) -> Result<f64, String> {
     let seconds = base::text::parse_duration(value).or_else(|| value.parse().ok());
     let seconds = seconds.filter(|seconds| *seconds >= 0.0 && *seconds <= 86_400.0);
-    seconds.ok_or_else(|| format!("{name} is a time as 10s or 500ms, at most a day, not {value:?}"))
+    seconds.ok_or_else(|| format!("{name} must be a time such as 10s or 500ms, at most a day, not {value:?}"))
 }
 
 #[cfg(test)]
@@ -144,13 +148,16 @@ mod tests {
         refused("dear", "a class is written as NAME:workers=N,..., not \"dear\"");
         refused("dear:", "class dear: workers=N is missing");
         refused("a b:workers=1", "\"a b\" can't be the name of a class: letters, digits, - and _, at most 32");
-        refused("a:workers=0", "class a: workers is a number from 1 to 1000000, not \"0\"");
-        refused("a:workers=1,patience=x", "class a: patience is a time as 10s or 500ms, at most a day, not \"x\"");
+        refused("a:workers=0", "class a: workers must be a number from 1 to 1000000, not \"0\"");
+        refused(
+            "a:workers=1,patience=x",
+            "class a: patience must be a time such as 10s or 500ms, at most a day, not \"x\"",
+        );
         refused(
             "a:workers=1,seats=2",
-            "class a: no option \"seats\": workers, chairs, patience, share, above, page, room",
+            "class a: unknown option \"seats\"; there are workers, chairs, patience, share, above, page, room",
         );
-        refused("a:workers=1,page=yes", "class a: page is on or off, not \"yes\"");
+        refused("a:workers=1,page=yes", "class a: page must be on or off, not \"yes\"");
         refused("a:workers=1;a:workers=2", "class a is declared twice");
         let many: String = (0..33).map(|n| format!("c{n}:workers=1;")).collect();
         refused(&many, "more than 32 classes");

@@ -48,40 +48,41 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
     match (spec.name, value) {
         // A smaller minimum must not leave the reserve above its limit.
         ("thread_pool_min", Value::Count(n)) if u64::from(p.thread_pool_reserve) > u64::from(*n) * 95 / 100 => {
-            Err("thread_pool_reserve would exceed 95% of it\n".to_owned())
+            Err("Must be larger: thread_pool_reserve would exceed 95% of it\n".to_owned())
         }
         ("memory_limit", Value::BytesOrAuto(limit)) if limit.bytes().is_some_and(|n| n > 0 && n < MEMORY_LEAST) => {
-            Err("it is 0 (no limit), auto, or at least 32M\n".to_owned())
+            Err("Must be 0 (no limit), auto, or at least 32M\n".to_owned())
         }
         ("slice_size", Value::Bytes(bytes)) if !bytes.is_power_of_two() => {
-            Err("it is a power of two: 512k, 1M, 2M\n".to_owned())
+            Err("Must be a power of two, such as 512k, 1M or 2M\n".to_owned())
         }
         ("vcl_dialect", Value::Text(word)) if word != "auto" && Dialect::from_name(word).is_none() => {
-            Err("it is auto, 2.0, 2.1 or 3.0\n".to_owned())
+            Err("Must be auto, 2.0, 2.1 or 3.0\n".to_owned())
         }
         ("tls_kernel", Value::Text(word)) if !matches!(word.as_str(), "auto" | "on" | "off") => {
-            Err("it is auto, on or off\n".to_owned())
+            Err("Must be auto, on or off\n".to_owned())
         }
         ("tag_fields", Value::Text(list)) if message::tag_fields::listed(list).any(|field| field.is_none()) => {
-            Err("it lists names of fields, each maybe with =blank, =comma or =both\n".to_owned())
+            Err("Must be a list of header names, each optionally with =blank, =comma or =both\n".to_owned())
         }
         ("query_drop" | "query_keep" | "cookie_drop" | "cookie_keep", Value::Text(list))
             if !message::name_list::is_valid(list) =>
         {
-            Err("it lists names between blanks or commas, each maybe with a * at its end\n".to_owned())
+            Err("Must be a list of names separated by blanks or commas, each optionally with a * at its end\n"
+                .to_owned())
         }
         ("rfc9111_targeted", Value::Text(list)) if !list.split([' ', ',', '\t']).all(is_field_name) => {
-            Err("it lists names of fields between blanks or commas\n".to_owned())
+            Err("Must be a list of header names separated by blanks or commas\n".to_owned())
         }
         ("classes", Value::Text(text)) => match crate::classes::parse(text) {
             Ok(_) => Ok(()),
             Err(reason) => Err(format!("{reason}\n")),
         },
         ("negative_ttl", Value::Text(list)) if !crate::negative_ttl::is_valid(list) => {
-            Err("it lists entries as 404:10s or 5xx:1s, of statuses from 400 to 599\n".to_owned())
+            Err("Must be a list of entries such as 404:10s or 5xx:1s, with statuses from 400 to 599\n".to_owned())
         }
         ("early_hints", Value::Text(word)) if !matches!(word.as_str(), "off" | "h2" | "all") => {
-            Err("it is off, h2 or all\n".to_owned())
+            Err("Must be off, h2 or all\n".to_owned())
         }
         _ => Ok(()),
     }

@@ -47,48 +47,48 @@ const FORGIVEN: &[&str] = &[
 
 /// Name, what to do instead.
 const GONE: &[(&str, &str)] = &[
-    ("accept_fd_holdoff", "How long accepting pauses without descriptors isn't settable."),
-    ("acceptor", "There is one way of accepting connections."),
-    ("backend_http11", "Backends are always spoken to in HTTP/1.1."),
-    ("busyobj_worker_cache", "Memory of a fetch is always kept for the next one."),
-    ("cache_vbe_conns", "Backend connections are always reused; Connection: close of a backend ends one."),
+    ("accept_fd_holdoff", "The pause in accepting when no descriptors are left can't be set."),
+    ("acceptor", "There is only one way to accept connections."),
+    ("backend_http11", "Requests to backends are always HTTP/1.1."),
+    ("busyobj_worker_cache", "The memory of a fetch is always reused."),
+    ("cache_vbe_conns", "Backend connections are always reused, unless the backend sends Connection: close."),
     ("cli_banner", "The banner is always shown."),
-    ("cli_buffer", "A CLI command may be as long as memory allows."),
-    ("client_http11", "Clients are always answered in HTTP/1.1."),
+    ("cli_buffer", "The length of a CLI command is only limited by memory."),
+    ("client_http11", "Responses to clients are always HTTP/1.1."),
     ("diag_bitmap", "Its bits have names now: param.set debug +NAME."),
     ("err_ttl", "Synthetic responses are not cached."),
     ("esi_syntax", "Its bits are features now: param.set feature +esi_disable_xml_check, +esi_ignore_other_elements."),
     ("expiry_sleep", "Expiry runs when something expires."),
     ("group", "The worker's group follows from -j unix,user=NAME."),
     ("group_cc", "The VCL compiler has a process of its own; -j unix,ccgroup=NAME gives it a group."),
-    ("gzip_stack_buffer", "gzip_buffer is the only buffer left."),
-    ("gzip_tmp_space", "Memory is taken from the heap."),
+    ("gzip_stack_buffer", "There is no such buffer."),
+    ("gzip_tmp_space", "Memory is allocated from the heap."),
     ("gzip_window", "The window is always the largest."),
-    ("listen_address", "Say it with -a, once for each address."),
+    ("listen_address", "Use -a, once for each address."),
     ("log_hashstring", "Use param.set vsl_mask +Hash or -Hash."),
     ("log_local_address", "ReqStart names the listener."),
     ("obj_workspace", "Objects are as large as they need to be."),
     ("object_workspace", "Objects are as large as they need to be."),
-    ("pool_vbc", "Memory is taken from the heap."),
-    ("purge_hash", "Keep what a ban is to match in a field of the object (obj.http.x-url)."),
+    ("pool_vbc", "Memory is allocated from the heap."),
+    ("purge_hash", "Store what a ban should match in a header of the object (obj.http.x-url)."),
     (
         "saintmode_threshold",
-        "Old VCL says it for each backend (.saintmode_threshold), VCL 4 with saintmode.saintmode(backend, threshold).",
+        "Old VCL sets it per backend (.saintmode_threshold), VCL 4 uses saintmode.saintmode(backend, threshold).",
     ),
-    ("sendfile_threshold", "How a body is sent isn't settable."),
+    ("sendfile_threshold", "How a body is sent can't be set."),
     ("srcaddr_hash", "Client addresses are not counted; see max_sessions_per_ip."),
     ("srcaddr_ttl", "Client addresses are not counted; see max_sessions_per_ip."),
-    ("ssl_buffer", "Of release 9: no connection has a buffer for TLS, each thread has."),
-    ("sslbuf_pool", "Of release 9: no connection has a buffer for TLS, each thread has."),
+    ("ssl_buffer", "A parameter of release 9. TLS buffers belong to threads here, not to connections."),
+    ("sslbuf_pool", "A parameter of release 9. TLS buffers belong to threads here, not to connections."),
     (
         "thread_pool_add_threshold",
-        "Transactions are tasks: no thread is added; see thread_pool_max and thread_queue_limit.",
+        "Transactions are tasks, and no thread is added; see thread_pool_max and thread_queue_limit.",
     ),
-    ("tls_cleanup_batch", "Of release 9: what a commit leaves of certificates is freed at once."),
+    ("tls_cleanup_batch", "A parameter of release 9. Unused certificates are freed at once here."),
     ("user", "The worker's user follows from -j unix,user=NAME,ccgroup=NAME."),
-    ("vcc_feature", "Until 7.1 its bits are parameters: vcc_err_unref, vcc_allow_inline_c, vcc_unsafe_path."),
+    ("vcc_feature", "Up to 7.1 its bits are parameters: vcc_err_unref, vcc_allow_inline_c, vcc_unsafe_path."),
     ("vcl_trace", "Use param.set vsl_mask +VCL_trace or -VCL_trace."),
-    ("vsm_space", "vsl_space is the log's; what counters need follows from their number."),
+    ("vsm_space", "Use vsl_space for the log; the size for counters follows from their number."),
     ("waiter", "Use -W."),
 ];
 
@@ -114,8 +114,8 @@ const LONG_IDLE: u64 = 620;
 pub fn advice(spec: &Spec, value: &Value) -> Option<&'static str> {
     match (spec.name, value) {
         ("timeout_idle", Value::Seconds(t)) if t.as_secs() > LONG_IDLE => Some(
-            "Each silent client keeps a connection and a descriptor that long; 5 to 75 seconds are usual, \
-             more only behind a proxy that asks for it.",
+            "Each silent client keeps a connection and a descriptor that long; 5 to 75 seconds are usual. \
+             Use more only behind a proxy that requires it.",
         ),
         _ => None,
     }
@@ -135,10 +135,12 @@ pub fn eased(name: &str, spec: &Spec, text: &str, least: Option<&str>) -> Option
         }
         // 2 was enough for 2.0, 1 for 2.1 and 3.0. Nothing hangs on it here.
         ("thread_pool_min", _) if number > 0 => {
-            Some((least.to_owned(), "It is raised to the least; it has no effect here."))
+            Some((least.to_owned(), "It is raised to the least allowed value; it has no effect here."))
         }
         // Nobody but an old start line knows the name.
-        (_, Kind::Bytes) if alias(name).is_some() => Some((least.to_owned(), "It is raised to the least of today.")),
+        (_, Kind::Bytes) if alias(name).is_some() => {
+            Some((least.to_owned(), "It is raised to the least allowed value."))
+        }
         _ => None,
     }
 }

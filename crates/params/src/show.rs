@@ -117,15 +117,15 @@ fn notes(params: &Params, spec: &Spec) -> Vec<&'static str> {
 
 fn note(flag: Flag) -> Option<&'static str> {
     Some(match flag {
-        Flag::ObjSticky => "NB: Looked at when an object is made; objects in the cache keep what they have.",
-        Flag::DelayedEffect => "NB: It may take a while until a change has its full effect.",
-        Flag::Experimental => "NB: Nobody knows yet whether changing this helps. Be careful and tell what you find.",
+        Flag::ObjSticky => "NB: Applies when an object is stored. Cached objects keep their values.",
+        Flag::DelayedEffect => "NB: A change may take a while to have its full effect.",
+        Flag::Experimental => "NB: There is little experience with other values. Be careful, and report what you find.",
         Flag::MustReload => "NB: A change takes effect when VCL is loaded again.",
-        Flag::MustRestart => "NB: A change takes effect when the worker process is started again.",
+        Flag::MustRestart => "NB: A change takes effect when the worker process is restarted.",
         Flag::Wizard => "NB: Leave this alone unless a developer asks for it.",
-        Flag::BuildOptions => "NB: The default hangs on how this program was built.",
-        Flag::Own => "NB: Lacquer's own; Varnish has no such parameter.",
-        Flag::NoEffect => "NB: Kept because Varnish has it; it has no effect here.",
+        Flag::BuildOptions => "NB: The default depends on how this program was built.",
+        Flag::Own => "NB: Specific to Lacquer; Varnish 7.1 has no such parameter.",
+        Flag::NoEffect => "NB: Accepted because Varnish has it; it has no effect here.",
         Flag::NotAvailable => return None,
     })
 }

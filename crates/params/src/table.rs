@@ -94,449 +94,449 @@ macro_rules! params {
 
 params! {
     accept_filter: Switch = "off" [""] { NotAvailable }
-        "Kernel filters on listen sockets, which Linux does not have.";
+        "Kernel filters on listen sockets. Linux doesn't have them.";
     acceptor_sleep_decay: Real = "0.9" ["" min "0" max "1"] { Experimental NoEffect }
-        "After a connection was accepted the pause is multiplied by this.";
+        "No effect here. In Varnish: the factor by which the pause in accepting shrinks after each accepted connection.";
     acceptor_sleep_incr: Seconds = "0.000" ["seconds" min "0.000" max "1.000"] { Experimental NoEffect }
-        "How much longer accepting pauses after each failure for lack of descriptors or memory.";
+        "No effect here. In Varnish: how much longer accepting pauses after each failure for lack of descriptors or memory.";
     acceptor_sleep_max: Seconds = "0.050" ["seconds" min "0.000" max "10.000"] { Experimental NoEffect }
-        "The longest pause between attempts to accept.";
+        "No effect here. In Varnish: the longest pause between attempts to accept.";
     auto_restart: Switch = "on" ["bool"] {}
-        "Start a new worker when one dies.";
+        "Start a new worker when the worker ends unexpectedly. Off: the manager waits for the CLI command start.";
     backend_dns_lazy: Switch = "off" ["bool"] { Own }
-        "Whether a VCL may be loaded though the name of one of its backends has no address now, or several of a family. The name is looked up until it has one; fetches fail meanwhile. Off refuses such a VCL, as Varnish does.";
+        "Load a VCL even if the name of a backend has no address now, or has several addresses of one family. The name is looked up until it has one; until then, fetches fail. Off refuses such a VCL, as Varnish does.";
     backend_dns_ttl: Seconds = "30.000" ["seconds" min "0.000"] { Own }
-        "How long the addresses of a backend's name are believed before it is looked up again, with the system's resolver and so with its hosts file; a lookup that fails changes nothing. All addresses of the name are used. 0 looks it up once, when the VCL is loaded, as Varnish does.";
+        "How often the name of a backend is looked up again. The system's resolver is used, including /etc/hosts. All addresses of the name are used. If a lookup fails, the known addresses stay in use. 0 looks a name up only when its VCL is loaded, as Varnish does.";
     backend_h2_streams: Count = "100" ["streams" min "1" max "10000"] { Own }
-        "How many requests share an HTTP/2 connection to a backend, if the backend takes so many; for more another connection is opened. New connections heed a change.";
+        "The largest number of concurrent requests on an HTTP/2 connection to a backend. The backend's own limit applies if it is smaller. More requests open another connection. A change applies to new connections.";
     backend_h2_window: Bytes = "0.25M" ["bytes" min "65535b" max "16M"] { Own }
-        "How much of each response's body a backend may send over HTTP/2 ahead of what is used of it. A larger window makes long bodies from a distant backend faster; each that a client takes slowly may need so much memory. New connections heed a change.";
+        "How many bytes of a response body a backend may send over HTTP/2 before they are consumed. A larger window makes long bodies from a distant backend faster, but each response that a client reads slowly may take that much memory. A change applies to new connections.";
     backend_idle_timeout: Seconds = "60.000" ["seconds" min "1.000"] {}
-        "How long an unused backend connection is kept.";
+        "How long an idle keep-alive connection to a backend is kept.";
     backend_local_error_holddown: Seconds = "10.000" ["seconds" min "0.000"] { Experimental }
-        "No connection to a backend is tried for this long after one failed for a local reason: no local address or port left, not permitted.";
+        "How long no new connection to a backend is attempted after an attempt failed for a local reason: no local address or port left, or not permitted.";
     backend_remote_error_holddown: Seconds = "0.250" ["seconds" min "0.000"] { Experimental }
-        "No connection to a backend is tried for this long after one failed for a remote reason: refused, unreachable.";
+        "How long no new connection to a backend is attempted after an attempt failed for a remote reason: refused or unreachable.";
     backend_tls_strict_end: Switch = "on" ["bool"] { Own }
-        "Whether a body that ends with its backend's TLS connection is whole only if the backend ends that in order (close_notify), and not just closes: who cuts the connection off can't make a piece of a body look like all of it. Off is for a backend that doesn't bother, as Varnish takes it. Bodies that have a length or chunks are held to these in any case.";
+        "Require close_notify at the end of a body that ends with the TLS connection to its backend. Without it the body counts as truncated and the fetch fails, so an attacker who cuts the connection can't make part of a body look complete. Off accepts a plain close, as Varnish does; use it for a backend that doesn't send close_notify. Bodies with Content-Length or chunked encoding aren't affected.";
     backend_wait_limit: Count = "0" ["fetches" min "0"] { Own }
-        "How many fetches may wait for a connection to a backend that is at its .max_connections, unless the backend says it as .wait_limit. 0 answers at once that it is busy.";
+        "How many fetches may wait for a connection to a backend that is at its .max_connections. .wait_limit overrides it per backend. 0: no fetch waits; it fails at once because the backend is busy.";
     backend_wait_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
-        "How long a fetch waits for a connection to a backend that is at its .max_connections, unless the backend says it as .wait_timeout.";
+        "How long a fetch waits for a connection to a backend that is at its .max_connections. .wait_timeout overrides it per backend. 0: it doesn't wait.";
     ban_cutoff: Count = "0" ["bans" min "0"] { Experimental }
-        "The lurker treats objects that reach this many bans down the list as banned, which bounds the list. 0 is off.\nRarely used objects go first, as objects in use are tested at each lookup and stand near the top.";
+        "Bounds the length of the ban list: the ban lurker removes objects that reach this many bans down the list, as if they were banned. 0: no limit.\nRarely used objects are removed first. Objects in use are tested at each lookup and stay near the top of the list.";
     ban_dups: Switch = "on" ["bool"] {}
-        "Drop an older ban when an equal one is added.";
+        "Mark an older ban as completed when an identical ban is added.";
     ban_lookup_limit: Count = "10000" ["bans" min "0"] { Own }
-        "An object that a lookup would have to test against more bans than this counts as banned, which bounds what a hit may cost. 0 is no limit.";
+        "Bounds the cost of a hit: a lookup that would have to test an object against more bans than this treats the object as banned. 0: no limit.";
     ban_lurker_age: Seconds = "60.000" ["seconds" min "0.000"] {}
-        "How old a ban must be before the lurker works on it. Bans tend to come in bursts, and traffic settles part of the work.";
+        "How old a ban must be before the ban lurker works on it. Bans tend to come in bursts, and lookups do part of the work meanwhile.";
     ban_lurker_batch: Count = "1000" ["" min "1"] {}
-        "Objects the lurker examines before it sleeps for ban_lurker_sleep.";
+        "How many objects the ban lurker examines before it sleeps for ban_lurker_sleep.";
     ban_lurker_holdoff: Seconds = "0.010" ["seconds" min "0.000"] { Experimental NoEffect }
-        "How long the lurker sleeps when a lookup wants what it holds.";
+        "No effect here: the ban lurker doesn't delay lookups. In Varnish: how long the lurker sleeps when a lookup needs a lock that it holds.";
     ban_lurker_sleep: Seconds = "0.010" ["seconds" min "0.000"] {}
-        "How long the lurker sleeps after ban_lurker_batch objects. 0 switches the lurker off.";
+        "How long the ban lurker sleeps after ban_lurker_batch objects. 0 turns the lurker off.";
     between_bytes_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
-        "How long a backend may be silent within a response before the fetch fails. VCL can set it for a backend or a fetch. Not for pipes.";
+        "How long a backend may be silent within a response before the fetch fails. VCL can override it per backend or per fetch. It doesn't apply to pipes.";
     bgfetch_limit: Count = "1000" ["fetches" min "0"] { Own }
-        "How many stale objects may be refreshed in the background at the same time. Beyond it they are delivered without being refreshed, and those that are asked for most are refreshed first. 0 is no limit.";
+        "How many background fetches, which refresh stale objects, may run at the same time. Beyond the limit stale objects are delivered without a refresh, and the most requested ones are refreshed first. 0: no limit.";
     brotli_quality: Count = "5" ["" min "0" max "11"] { Own }
-        "How hard a body is packed in br while it is fetched, or when a form in br is first made: beyond 9 a fetch keeps other requests of its thread waiting. What is delivered often is packed again by a thread in the background, as hard as it can be.";
+        "Compression level for br, for bodies that are compressed while they are fetched and for the first copy of an object in br. Above 9 a fetch delays other requests of its thread. A background thread compresses often delivered bodies again at level 11.";
     cache_status: Switch = "off" ["bool"] { Own }
-        "Add a Cache-Status field (RFC 9211) to responses: whether it was a hit, else why not. vcl_deliver sees it and may change it.";
+        "Add a Cache-Status header (RFC 9211) to responses. It says whether the request was a hit, and if not, why. vcl_deliver sees it and can change it.";
     cc_command: Text = "exec cc -fpic -shared -o %o %s" [""] { MustReload BuildOptions NoEffect }
-        "No effect here: VCL is not compiled through C.";
+        "No effect here: VCL isn't compiled through C.";
     cc_warnings: Text = "-Wall -Werror" [""] { MustReload BuildOptions NoEffect }
-        "No effect here: VCL is not compiled through C.";
+        "No effect here: VCL isn't compiled through C.";
     class_workers: Count = "0" ["fetches" min "0"] { Own }
-        "How many fetches of all classes together may be with backends at a time. Where they compete, who waits in the class that has least for its share comes first. 0 is no limit but the classes' own.";
+        "The largest number of concurrent fetches of all classes together (see the parameter classes). If classes compete, the next free worker goes to the class that has the fewest relative to its share. 0: only the limits of each class apply.";
     classes: Text = "" [""] { Own }
-        "Classes of requests that need a backend, as in dear:workers=4,chairs=50,patience=10s; default:workers=100. Of each so many fetches (workers) may be with backends at a time, and so many more (chairs, 10 times workers) may wait, in their order and no longer than patience (10s); all others are answered 503 with Retry-After. VCL names a request's class (req.class); else it is the one whose option above=TIME says what backends take for its like, or the one called default, if there are such. share=N is its weight under class_workers. With page=on browsers get a page that comes back by itself, and keep their place in a waiting room of room=N (10000).";
+        "Classes of requests with separate backend queues, as in dear:workers=4,chairs=50,patience=10s; default:workers=100. workers=N is the largest number of concurrent fetches of the class. chairs=N is the number of slots in its queue (10 times workers unless given), served in order. patience=TIME is the longest wait (10s). Other requests get a 503 with Retry-After at once. VCL sets a request's class (req.class). Otherwise the request is in the class with the largest above=TIME that backends take for similar requests, or in the class named default, if declared. share=N is the weight under class_workers (1). page=on gives browsers a waiting page that reloads and keeps their position, in a waiting room for room=N browsers (10000).";
     cli_limit: Bytes = "48k" ["bytes" min "128b" max "99999999b"] {}
-        "The largest CLI reply. A longer one is cut and has status 201 instead of 200; one in JSON (-j) is not cut, nor is param.show unless this is below its default.";
+        "The largest CLI reply. A longer reply is truncated and has status 201 instead of 200. JSON replies (-j) are never truncated; param.show is only truncated if this is below its default.";
     cli_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
-        "How long the manager waits for the worker's answer on the CLI before it takes it for dead.";
+        "How long the manager waits for the worker's CLI reply. A worker that doesn't reply in time is killed and replaced.";
     clock_skew: Count = "10" ["seconds" min "0"] {}
-        "How far a backend's clock may be from ours before its Date is not believed.";
+        "How far a backend's clock may differ from ours before its Date header is ignored.";
     clock_step: Seconds = "1.000" ["seconds" min "0.000"] { NoEffect }
-        "How far the clock may jump. Here any jump is borne: lifetimes run on the monotonic clock.";
+        "No effect here: lifetimes use the monotonic clock, so the system clock may jump. In Varnish: the largest jump that is tolerated.";
     coding_memory: Bytes = "0.25G" ["bytes" min "1M"] { Own }
-        "How much memory windows and tables of br and zstd may take in all transactions together: what unpacks a body beyond that fails (coding_refused). Packing counts and goes on.";
+        "The most memory that the windows and tables of br and zstd may take in all transactions together. Beyond it a body that has to be decompressed fails (MAIN.coding_refused). Compression counts towards the limit but doesn't fail.";
     connect_timeout: Seconds = "3.500" ["seconds" min "0.000"] {}
-        "How long connecting to a backend may take. VCL can set it for a backend or a fetch.";
+        "How long connecting to a backend may take. VCL can override it per backend or per fetch.";
     cookie_drop: Text = "" [""] { Own }
-        "Cookies that are taken out of a client's request before vcl_recv: names between blanks or commas, a * at the end of one stands for any rest, as in _ga* _gid _fbp. A Cookie field that loses its last cookie is gone.";
+        "Cookies that are removed from a client's request before vcl_recv. Separate names by blanks or commas; a * at the end of a name matches any rest, as in _ga* _gid _fbp. If no cookie is left, the Cookie header is removed.";
     cookie_keep: Text = "" [""] { Own }
-        "The only cookies that a client's request keeps, named as in cookie_drop, which may still drop some of them. Empty keeps all.";
+        "Allow list of cookies: all others are removed from a client's request before vcl_recv. The syntax is that of cookie_drop, which may still remove some of them. Empty keeps all.";
     critbit_cooloff: Seconds = "180.000" ["seconds" min "60.000" max "254.000"] { Wizard NoEffect }
-        "No effect here: the index has no critbit tree.";
+        "No effect here: the index isn't a critbit tree.";
     debug: Debug = "none" [""] {}
-        "Switches for those who debug or test.";
+        "Switches for debugging and testing.";
     default_grace: Seconds = "10.000" ["seconds" min "0.000"] { ObjSticky }
-        "How long past its ttl an object may be served while a fresh copy is fetched, unless the backend or VCL says otherwise.";
+        "How long an object may be served stale after its TTL while a fresh copy is fetched, unless the backend or VCL sets another grace.";
     default_keep: Seconds = "0.000" ["seconds" min "0.000"] { ObjSticky }
-        "How long past ttl and grace an object is kept for conditional fetches, unless VCL says otherwise.";
+        "How long an object is kept after its TTL and grace for conditional fetches, unless VCL sets another keep.";
     default_ttl: Seconds = "120.000" ["seconds" min "0.000"] { ObjSticky }
-        "Lifetime of an object when neither the backend nor VCL gives one.";
+        "TTL of an object if neither the backend nor VCL sets one.";
     disk_timeout: Seconds = "0.500" ["seconds" min "0.001"] { Own }
-        "How long a request waits for the disk of a store (-s file, -s persistent) to give back an object before it goes on as a miss (MAIN.home_late). A read that takes a second is given up in any case. A short body is read with its object; of a long one that was found the first piece is read before the response begins, and a piece that takes longer is waited for.";
+        "How long a request waits for a store on disk (-s file, -s persistent) to read an object. After that it continues as a miss (MAIN.home_late). A read of one second is given up in any case. A short body is read together with its object. For a long body the first piece is read before the response begins; if it takes longer than this, the response waits for it.";
     early_hints: Text = "off" [""] { Own }
-        "Whether a client that asks for a page which has to be fetched gets a 103 (Early Hints) meanwhile, with the Link fields (preload, modulepreload, preconnect) that the page had when it was fetched last: off, h2 (over HTTP/2 and HTTP/3), or all (over HTTP/1.1, too, where old clients and programs may take it for the answer).";
+        "Send 103 (Early Hints) to a client while the page that it requests is fetched. The 103 has the Link headers (preload, modulepreload, preconnect) of the page's last fetch. off; h2: over HTTP/2 and HTTP/3 only; all: over HTTP/1.1 as well, where old clients may mistake the 103 for the response.";
     esi_parallel: Count = "1" ["includes" min "1" max "64"] { Own }
-        "How many includes of one page, nested ones counted, may be under way at the same time; they are delivered in the page's order. What comes before its turn is kept, at most 256 KB of each. 1 begins each when the one before it is done, as Varnish does.";
+        "How many includes of one page, nested ones counted, may be fetched at the same time. They are delivered in the page's order; an include that is ready before its turn buffers at most 256 KB. 1 fetches them one after the other, as Varnish does.";
     experimental: Experimental = "none" [""] {}
-        "Switches of features not yet settled.";
+        "Switches for experimental features.";
     feature: Feature = "+https_scheme,+validate_headers" [""] {}
-        "Switches of optional features.";
+        "Switches for optional features.";
     fetch_chunksize: Bytes = "16k" ["bytes" min "4k"] { Experimental NoEffect }
-        "Size of the pieces in which a body of unknown length is stored.";
+        "No effect here. In Varnish: the size of the pieces in which a body of unknown length is stored.";
     fetch_maxchunksize: Bytes = "0.25G" ["bytes" min "64k"] { Experimental NoEffect }
-        "The largest piece of storage a fetch asks for.";
+        "No effect here. In Varnish: the largest piece of storage that a fetch allocates.";
     first_byte_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
-        "How long a backend may take from the request to the first byte of its response. VCL can set it for a backend or a fetch. Not for pipes.";
+        "How long a backend may take from the request to the first byte of its response before the fetch fails. VCL can override it per backend or per fetch. It doesn't apply to pipes.";
     form_space: Bytes = "64M" ["bytes" min "0b"] { Own }
-        "How many bytes forms of stored bodies may take: what a body in gzip, br or zstd unpacks to, or the same packed otherwise, made once it was wanted a few times and kept while it is. They are on their store's account, of which they take a quarter at most, and go with their object or before it. 0: none are kept, each delivery makes its own.";
+        "How many bytes all forms may take. A form is a copy of a stored body in another encoding: decompressed gzip, br or zstd, or compressed differently. It is made after a few deliveries that could use it and kept while it is used. Forms count towards their object's store, up to a quarter of it. A form is removed with its object or before it. 0: no forms are kept, so each delivery converts the body again.";
     gzip_buffer: Bytes = "32k" ["bytes" min "2k"] { Experimental NoEffect }
-        "Size of the buffer for compressing and uncompressing on the way.";
+        "No effect here. In Varnish: the size of the buffer for compression and decompression.";
     gzip_level: Count = "6" ["" min "0" max "9"] {}
-        "Effort of compression: 0 none, 1 fast, 9 best.";
+        "Compression level for gzip: 0 none, 1 fastest, 9 smallest.";
     gzip_memlevel: Count = "8" ["" min "1" max "9"] {}
-        "Memory for compression: 1 little and slow, 9 much and fast.";
+        "Memory level of gzip compression: 1 least memory and slowest, 9 most memory and fastest.";
     h2_header_table_size: Bytes = "4k" ["bytes" min "0b"] {}
-        "Size of the HPACK table for decoding requests.";
+        "Size of the HPACK table for decoding the headers of requests.";
     h2_initial_window_size: Bytes = "65535b" ["bytes" min "65535b" max "2147483647b"] {}
-        "Initial flow-control window of a stream.";
+        "Initial flow-control window of a stream: how many bytes of a request body a client may send before they are read.";
     h2_limit_continuations: Count = "32" ["frames" min "0"] { Own }
-        "How many CONTINUATION frames a header may have. One more ends the connection with ENHANCE_YOUR_CALM, as all these limits do; 0 is no limit.";
+        "How many CONTINUATION frames one header block may have. Beyond it the connection is closed with ENHANCE_YOUR_CALM, as for all h2_limit_ parameters. 0: no limit.";
     h2_limit_empty_data: Count = "1000" ["frames" min "0"] { Own }
-        "How many DATA frames without data a connection may have in h2_rapid_reset_period.";
+        "How many empty DATA frames a client may send on a connection within h2_rapid_reset_period. 0: no limit.";
     h2_limit_header_bytes: Bytes = "128k" ["bytes" min "0b"] { Own }
-        "The largest header, compressed as it is sent.";
+        "The largest compressed header block that a client may send. 0: no limit.";
     h2_limit_ignored: Count = "1000" ["frames" min "0"] { Own }
-        "How many frames of unknown kinds, or for streams that are over, a connection may have in h2_rapid_reset_period.";
+        "How many frames of unknown types, or for closed streams, a client may send on a connection within h2_rapid_reset_period. 0: no limit.";
     h2_limit_pings: Count = "1000" ["frames" min "0"] { Own }
-        "How many PING frames a connection may have in h2_rapid_reset_period, beyond one for each DATA frame that it got.";
+        "How many PING frames a client may send on a connection within h2_rapid_reset_period, in addition to one for each DATA frame that it received. 0: no limit.";
     h2_limit_priorities: Count = "1000" ["frames" min "0"] { Own }
-        "How many PRIORITY and PRIORITY_UPDATE frames a connection may have in h2_rapid_reset_period, beyond a few for each request.";
+        "How many PRIORITY and PRIORITY_UPDATE frames a client may send on a connection within h2_rapid_reset_period, in addition to a few for each request. 0: no limit.";
     h2_limit_refused: Count = "1000" ["streams" min "0"] { Own }
-        "How many streams beyond h2_max_concurrent_streams a connection may open in h2_rapid_reset_period.";
+        "How many streams beyond h2_max_concurrent_streams a client may open on a connection within h2_rapid_reset_period. 0: no limit.";
     h2_limit_settings: Count = "100" ["frames" min "0"] { Own }
-        "How many SETTINGS frames a connection may have in h2_rapid_reset_period.";
+        "How many SETTINGS frames a client may send on a connection within h2_rapid_reset_period. 0: no limit.";
     h2_limit_small_data: Count = "100000" ["frames" min "0"] { Own }
-        "How many DATA frames of less than 32 bytes, which don't end their stream, a connection may have in h2_rapid_reset_period, beyond one for each DATA frame that it got.";
+        "How many DATA frames of less than 32 bytes a client may send on a connection within h2_rapid_reset_period, in addition to one for each DATA frame that it received. Frames that end their stream don't count. 0: no limit.";
     h2_limit_small_windows: Count = "1000" ["frames" min "0"] { Own }
-        "How often in h2_rapid_reset_period a connection may let us send only a few bytes at a time.";
+        "How often within h2_rapid_reset_period the windows of a client may be so small that only a few bytes can be sent at a time. 0: no limit.";
     h2_limit_stream_errors: Count = "100" ["streams" min "0"] { Own }
-        "How many streams of a connection may be reset in h2_rapid_reset_period for what the client sent on them.";
+        "How many streams of a connection may be reset within h2_rapid_reset_period because of the client's protocol errors. 0: no limit.";
     h2_limit_unread: Bytes = "64k" ["bytes" min "0b"] { Own }
-        "How many bytes of answers to PING, SETTINGS and the like may wait for a client that doesn't read.";
+        "How many bytes of replies to PING, SETTINGS and other control frames may be queued for a client that doesn't read them. 0: no limit.";
     h2_limit_window_updates: Count = "1000" ["frames" min "0"] { Own }
-        "How many WINDOW_UPDATE frames a connection may have in h2_rapid_reset_period, beyond a few for each DATA frame that it got.";
+        "How many WINDOW_UPDATE frames a client may send on a connection within h2_rapid_reset_period, in addition to a few for each DATA frame that it received. 0: no limit.";
     h2_max_concurrent_streams: Count = "100" ["streams" min "0"] {}
-        "How many streams a client may have open on a connection, 10000 at most. Of new connections; those above are reset with REFUSED_STREAM. A stream that its client has reset counts until its request has ended.";
+        "How many streams a client may have open on a connection, at most 10000. Streams beyond it are reset with REFUSED_STREAM. A stream that its client has reset counts until its request has ended. A change applies to new connections.";
     h2_max_frame_size: Bytes = "16k" ["bytes" min "16k" max "16777215b"] {}
-        "The largest frame payload accepted.";
+        "The largest frame payload that is accepted.";
     h2_max_header_list_size: Bytes = "2147483647b" ["bytes" min "0b"] {}
-        "The largest uncompressed header list accepted.";
+        "The largest decompressed header list that is accepted.";
     h2_rapid_reset: Seconds = "1.000" ["seconds" min "0.000"] { Own }
-        "A stream that its client resets sooner than this after it has begun counts for h2_rapid_reset_limit.";
+        "A stream that its client resets within this time after it began counts towards h2_rapid_reset_limit.";
     h2_rapid_reset_limit: Count = "100" ["streams" min "0"] { Own }
-        "How many streams a client may reset soon after they have begun, on a connection in h2_rapid_reset_period. 0 is no limit.";
+        "How many streams of a connection a client may reset soon after they began (h2_rapid_reset), within h2_rapid_reset_period. Beyond it the connection is closed with ENHANCE_YOUR_CALM. 0: no limit.";
     h2_rapid_reset_period: Seconds = "60.000" ["seconds" min "1.000"] { Own }
-        "The time in which the limits of HTTP/2 count: what was counted is forgotten little by little over so long.";
+        "The period to which the counts of h2_rapid_reset_limit and the h2_limit_ parameters apply. Counts decay gradually over it.";
     h2_rx_unread: Bytes = "384k" ["bytes" min "65535b" max "1G"] { Own }
-        "How many bytes of request bodies that nobody has read yet a connection may hold. Its window for them is never larger, whatever h2_rx_window_low_water says. Of new connections.";
+        "How many bytes of unread request bodies a connection may buffer. The connection's receive window is never larger, whatever h2_rx_window_low_water says. A change applies to new connections.";
     h2_rx_window_increment: Bytes = "1M" ["bytes" min "1M" max "1G"] { Wizard }
-        "How much credit a WINDOW_UPDATE gives for request bodies.";
+        "How much credit a WINDOW_UPDATE for request bodies grants.";
     h2_rx_window_low_water: Bytes = "10M" ["bytes" min "65535b" max "1G"] { Wizard }
-        "The window for request bodies is kept at least this large.";
+        "The connection's receive window for request bodies is kept at least this large, as far as h2_rx_unread allows.";
     h2_rxbuf_storage: Text = "Transient" [""] { MustRestart NoEffect }
-        "No effect here: request bodies wait in no store, and no longer than their windows allow.";
+        "No effect here: request bodies aren't kept in a store. Their memory is bounded by their windows.";
     h2_window_timeout: Seconds = "5.000" ["seconds" min "0.000"] { Own }
-        "How long a stream may wait for its client to open a window that is shut, before it is reset, where more than four streams of the connection wait so. Where no stream of the connection can send, the connection ends with ENHANCE_YOUR_CALM. 0 is no limit; idle_send_timeout holds beside it, also for fewer streams.";
+        "How long a stream may wait for its client to open a closed flow-control window before it is reset, if more than four streams of the connection wait like this. If no stream of the connection can send, the connection is closed with ENHANCE_YOUR_CALM. 0: no limit. idle_send_timeout also applies, for any number of streams.";
     h3_alt_svc: Seconds = "86400.000" ["seconds" min "0.000"] { Own }
-        "How long clients of an https listener may remember that HTTP/3 is spoken at the same port (Alt-Svc). They are told where there is a quic listener, and the response has no Alt-Svc of its own. 0: they aren't told.";
+        "How long clients of an https listener may remember that HTTP/3 is available on the same port (max-age of Alt-Svc). The header is sent if there is a quic listener on that port and the response has no Alt-Svc header. 0: it isn't sent.";
     h3_early_data: Switch = "off" ["bool"] { Own }
-        "Whether clients of QUIC that come back may send requests before the handshake is done (0-RTT). Those with a safe method (GET, HEAD, OPTIONS) and no body are answered at once, with Early-Data: 1 in VCL and towards the origin; others wait. A session is good for one time, within one worker.";
+        "Let returning QUIC clients send requests before the handshake is complete (0-RTT). GET, HEAD and OPTIONS without a body are answered at once, with the header Early-Data: 1 in VCL and in the request to the backend. Other requests wait for the handshake. A session can be used once, with the worker that issued it.";
     h3_idle_timeout: Seconds = "30.000" ["seconds" min "1.000" max "600.000"] { Own }
-        "A QUIC connection whose client gives no sign of life for so long is over. One without a request ends after timeout_idle.";
+        "How long a QUIC connection may be silent before it is closed. A connection without a request is closed after timeout_idle.";
     h3_limit_control: Count = "100" ["frames" min "0"] { Own }
-        "How many GOAWAY and MAX_PUSH_ID frames an HTTP/3 connection may have in h3_reset_period. One more ends it with H3_EXCESSIVE_LOAD, as all these limits do; 0 is no limit.";
+        "How many GOAWAY and MAX_PUSH_ID frames a client may send on an HTTP/3 connection within h3_reset_period. Beyond it the connection is closed with H3_EXCESSIVE_LOAD, as for all h3_limit_ parameters unless they say otherwise. 0: no limit.";
     h3_limit_head_bytes: Bytes = "0.25M" ["bytes" min "0b"] { Own }
-        "How many bytes of heads and trailers that aren't whole the requests of an HTTP/3 connection may hold together. A request beyond is refused, and counts for h3_reset_limit; the only one that isn't whole may have all of http_req_size. 0 is no limit.";
+        "How many bytes of incomplete headers and trailers an HTTP/3 connection may buffer for all its requests together. A request beyond it is refused and counts towards h3_reset_limit. If only one request is incomplete, it may use all of http_req_size. 0: no limit.";
     h3_limit_ignored: Count = "1000" ["frames" min "0"] { Own }
-        "How many frames of unknown kinds, DATA frames without data and instructions for QPACK's tables an HTTP/3 connection may have in h3_reset_period.";
+        "How many frames of unknown types, empty DATA frames and QPACK table instructions a client may send on an HTTP/3 connection within h3_reset_period. 0: no limit.";
     h3_limit_paths: Count = "100" ["frames" min "0"] { Own }
-        "How often in h3_reset_period a QUIC connection may move to another address, send PATH_CHALLENGE, or give or take back connection ids. It and the other frames of QUIC are looked at every two seconds.";
+        "How often within h3_reset_period a QUIC client may change its address, send PATH_CHALLENGE, or issue or retire connection IDs. This and the limits of other QUIC frames are checked every two seconds. 0: no limit.";
     h3_limit_pings: Count = "1000" ["frames" min "0"] { Own }
-        "How many PING frames a QUIC connection may have in h3_reset_period.";
+        "How many PING frames a client may send on a QUIC connection within h3_reset_period. 0: no limit.";
     h3_limit_priorities: Count = "1000" ["frames" min "0"] { Own }
-        "How many PRIORITY_UPDATE frames an HTTP/3 connection may have in h3_reset_period, beyond a few for each request.";
+        "How many PRIORITY_UPDATE frames a client may send on an HTTP/3 connection within h3_reset_period, in addition to a few for each request. 0: no limit.";
     h3_limit_stops: Count = "1000" ["frames" min "0"] { Own }
-        "How many STOP_SENDING and RESET_STREAM frames a QUIC connection may have in h3_reset_period.";
+        "How many STOP_SENDING and RESET_STREAM frames a client may send on a QUIC connection within h3_reset_period. 0: no limit.";
     h3_limit_streams: Count = "100" ["streams" min "0"] { Own }
-        "How many unidirectional streams of unknown kinds, or that end before they say what they are, an HTTP/3 connection may open in h3_reset_period.";
+        "How many unidirectional streams that are of unknown types, or end before their type is known, a client may open on an HTTP/3 connection within h3_reset_period. 0: no limit.";
     h3_limit_windows: Count = "1000" ["frames" min "0"] { Own }
-        "How many frames of QUIC that change windows, or ask for larger ones, a connection may have in h3_reset_period, beyond a few for each frame of data either way.";
+        "How many QUIC frames that change windows or ask for larger ones a client may send on a connection within h3_reset_period, in addition to a few for each data frame in either direction. 0: no limit.";
     h3_max_concurrent_streams: Count = "100" ["streams" min "1" max "10000"] { Own }
-        "How many requests a client may have open on an HTTP/3 connection. Places for all of them are made when the connection begins: 5 KB with 100, 84 KB with 1000, 690 KB with 10000.";
+        "How many concurrent requests a client may have on an HTTP/3 connection. Their slots are allocated when the connection begins: 5 KB for 100, 84 KB for 1000, 690 KB for 10000.";
     h3_qlog: Count = "0" ["connections" min "0" max "1000"] { Own }
-        "So many QUIC connections that begin after this was set leave a qlog each (packets, losses and the state of recovery as JSON, for qvis and such), in the working directory's _.vsm_child, 16 MB at most each: qlog-NUMBER.sqlog. They are gone with the worker. Setting 0 and then a number again asks for more.";
+        "How many of the next new QUIC connections write a qlog (packets, losses and the recovery state as JSON, for qvis and similar tools). The files are qlog-NUMBER.sqlog in _.vsm_child in the working directory, at most 16 MB each; they are deleted when the worker ends. To record more, set 0 and then a number again.";
     h3_reset_limit: Count = "100" ["requests" min "0"] { Own }
-        "How many requests of an HTTP/3 connection may come to nothing by the client's doing within h3_reset_period: it takes them back, or they break the protocol. One more, and the connection ends with H3_EXCESSIVE_LOAD. 0: any number.";
+        "How many requests of an HTTP/3 connection may fail because of the client within h3_reset_period: it cancels them, or they violate the protocol. Beyond it the connection is closed with H3_EXCESSIVE_LOAD. 0: no limit.";
     h3_reset_period: Seconds = "60.000" ["seconds" min "1.000"] { Own }
-        "The time over which h3_reset_limit counts, and in which what counts for h3_limit_* is forgotten little by little.";
+        "The period to which the counts of h3_reset_limit and the h3_limit_ parameters apply. Counts decay gradually over it.";
     h3_retry_threshold: Count = "100" ["handshakes" min "0"] { Own }
-        "With so many handshakes over QUIC or TLS in progress on a thread, a new client of QUIC is asked to show first that its address is its own, which costs it a round trip and us no memory. 0: every client is.";
+        "If this many QUIC or TLS handshakes are in progress on a thread, a new QUIC client must first prove its address (Retry). That costs the client a round trip and the server no memory. 0: every client must.";
     h3_send_window: Bytes = "1M" ["bytes" min "64k" max "1G"] { Own }
-        "How many bytes of an HTTP/3 connection's responses may be on their way, unconfirmed.";
+        "How many bytes of responses may be in transit, unacknowledged, on an HTTP/3 connection.";
     h3_stream_window: Bytes = "128k" ["bytes" min "16k" max "1G"] { Own }
-        "How many bytes of a request's body a client of HTTP/3 may send before they are read.";
+        "How many bytes of a request body an HTTP/3 client may send before they are read.";
     h3_window: Bytes = "0.50M" ["bytes" min "64k" max "1G"] { Own }
-        "The same for all requests of a connection together.";
+        "How many bytes of all request bodies of a connection an HTTP/3 client may send before they are read.";
     http1_iovs: Count = "64" ["struct iovec (=16 bytes)" min "5" max "1024"] { Wizard NoEffect }
-        "No effect here: gathered writes size themselves.";
+        "No effect here: the number of buffers in a gathered write isn't limited by a parameter.";
     http_brotli_support: Switch = "off" ["bool"] { Own }
-        "Ask backends for br, store it, make it of what is stored in gzip when clients like it better and want it often, and undo it for clients that don't take it. Accept-Encoding of requests becomes a list of what is made here, by the client's weights. Needs http_gzip_support. Off, br is stored and delivered as backends send it, and beresp.do_brotli does nothing.";
+        "Use br between backends and clients: request it from backends, store it, compress objects stored in gzip with it if clients that prefer br request them often, and decompress it for clients that don't accept it. The Accept-Encoding of requests becomes a list of the encodings that can be made here, in the client's order of preference. Requires http_gzip_support. Off: br is stored and delivered as backends send it, and beresp.do_brotli has no effect.";
     http_gzip_support: Switch = "on" ["bool"] {}
-        "Ask backends for gzip, store it, and uncompress for clients that cannot take it.\nAccept-Encoding of requests becomes \"gzip\" or is removed. Off, beresp.do_gzip and beresp.do_gunzip do nothing.";
+        "Request gzip from backends, store it, and decompress it for clients that don't accept gzip.\nThe Accept-Encoding of requests becomes \"gzip\" or is removed. Off: beresp.do_gzip and beresp.do_gunzip have no effect.";
     http_interim: Switch = "on" ["bool"] { Own }
-        "Pass interim responses of a backend on to the client that waits for the answer: 103 Early Hints with its fields Link and Content-Security-Policy, 102 without any. With http_lenient all of them, with all fields, which no VCL sees. Off drops them.";
+        "Forward a backend's interim responses to the client that waits for the final one: 103 (Early Hints) with its Link and Content-Security-Policy headers, 102 without headers. With http_lenient all interim responses are forwarded with all headers. VCL doesn't see them. Off drops them.";
     http_lenient: Switch = "off" ["bool"] { Own }
-        "Let pass what no cache should forward and is otherwise refused before VCL: CONNECT, an invalid Host, a target that is neither a path nor an http URL, a fragment in the URL, a chunked body that is seen to be broken. The built-in VCL then pipes unknown methods, which otherwise get 501, and takes any target, and a pipe of a request with Upgrade carries what the client sends before the backend has switched protocols, as in Varnish 7.";
+        "Accept requests that no cache should forward. Otherwise they are refused before VCL runs: CONNECT, an invalid Host, a target that is neither a path nor an http URL, a fragment in the URL, a malformed chunked body. The built-in VCL then pipes unknown methods (otherwise it answers 501) and accepts any target. A pipe of a request with Upgrade forwards the client's data before the backend has switched protocols, as in Varnish 7.";
     http_lone_lf: Switch = "on" ["bool"] { Own }
-        "Take requests without a body whose lines end with a lone LF instead of CRLF, as old programs that purge send them. Off, they are refused with 400. With a body they are refused in any case, unless http_lenient is on: another server might read two requests there. MAIN.req_lone_lf counts both.";
+        "Accept requests without a body whose lines end with LF instead of CRLF, as old purge scripts send them. Off: they are refused with 400. Such a request with a body is always refused unless http_lenient is on, because another server might read it as two requests. MAIN.req_lone_lf counts both.";
     http_max_hdr: Count = "64" ["header lines" min "32" max "65535"] {}
-        "How many header lines a head may have; the first line counts as five of them.";
+        "The largest number of header lines in a request or response. The first line counts as five.";
     http_range_parts: Count = "16" ["ranges" min "1" max "1000"] { Own }
-        "How many ranges of one request are answered, as multipart/byteranges; a request for more gets the whole. With 1 a second range is refused with 416, as in Varnish.";
+        "How many ranges of one request are answered (multipart/byteranges). A request for more ranges gets the whole object. 1: a request with a second range is refused with 416, as in Varnish.";
     http_range_support: Switch = "on" ["bool"] {}
-        "Answer Range requests with 206.";
+        "Answer requests that have a Range header with 206. Off: the header is ignored.";
     http_req_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
-        "The longest header line of a request, continuation lines included.";
+        "The longest header line of a request, including continuation lines. Longer ones are refused.";
     http_req_size: Bytes = "32k" ["bytes" min "0.25k"] {}
-        "The largest head of a request.";
+        "The largest header of a request, including the request line. Larger ones are refused.";
     http_resp_hdr_len: Bytes = "8k" ["bytes" min "40b"] {}
-        "The longest header line of a backend response, continuation lines included.";
+        "The longest header line of a backend response, including continuation lines. A longer one makes the fetch fail.";
     http_resp_size: Bytes = "32k" ["bytes" min "0.25k"] {}
-        "The largest head of a backend response.";
+        "The largest header of a backend response, including the status line. A larger one makes the fetch fail.";
     http_zstd_support: Switch = "off" ["bool"] { Own }
-        "The same as http_brotli_support for zstd.";
+        "As http_brotli_support, for zstd.";
     idle_send_timeout: Seconds = "60.000" ["seconds" min "0.000"] { DelayedEffect }
-        "How long a client may take nothing of a response before the session is closed; send_timeout may extend it.";
+        "How long a client may read nothing of a response before the connection is closed. A client that pauses for longer keeps its connection until send_timeout is over.";
     listen_depth: Count = "1024" ["connections" min "0"] { MustRestart }
-        "Length of the kernel's queue of connections not yet accepted.";
+        "Length of the kernel's queue of connections that aren't accepted yet (backlog).";
     log_no_hit: Switch = "off" ["bool"] { Own }
-        "Log why a request was no hit: a Notice record \"lacquer: no hit: REASON\" near the end of its transaction. The reasons are in lacquer-explain(1); the counters NOHIT.* have them always.";
+        "Log why a request wasn't a hit: a Notice record \"lacquer: no hit: REASON\" near the end of its transaction. lacquer-explain(1) lists the reasons. The counters NOHIT.* count them in any case.";
     loop_detection: Switch = "on" ["bool"] { Own }
-        "Answer 508 to a request that this server sent to one of its own listeners and that came back as it was: same listener, Host and URL. Such requests carry a mark in CDN-Loop (RFC 8586). Switch it off where VCL tells the passes of a request apart by something else.";
+        "Answer 508 to a request that this server sent to one of its own listeners and that came back unchanged: same listener, Host and URL. Such requests have a mark in CDN-Loop (RFC 8586). Turn it off if your VCL distinguishes the passes of a request by something else.";
     lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental NoEffect }
-        "A hit moves an object in the order of eviction at most this often.";
+        "No effect here. In Varnish: a hit moves an object in the LRU list at most this often.";
     max_esi_depth: Count = "5" ["levels" min "0"] {}
-        "How deep includes may nest.";
+        "How deep ESI includes may be nested.";
     max_fetches_per_ip: Count = "25" ["percent" min "1" max "100"] { Own }
-        "How many of the fetches and pipes that thread_pools and thread_pool_max allow one client address may have in progress, and at least 100. A request beyond that is answered 503 with Retry-After (fetch_limited_ip); hits need no fetch. Clients are told apart as for max_sessions_per_ip. A fetch counts until it ends, also when its client is gone. 100 is no limit: set it where all clients come from a few addresses, as behind a proxy that doesn't send the PROXY protocol.";
+        "The share of thread_pools times thread_pool_max (fetches and pipes in progress) that one client address may use, but at least 100 fetches. A request beyond it is answered 503 with Retry-After (MAIN.fetch_limited_ip); hits need no fetch. Addresses are grouped as for max_sessions_per_ip. A fetch counts until it ends, even if its client has disconnected. 100: no limit. Set it to 100 if all clients come from a few addresses, as behind a proxy that doesn't send the PROXY protocol.";
     max_restarts: Count = "4" ["restarts" min "0"] {}
-        "How often a request may be restarted.";
+        "How often VCL may restart a request.";
     max_retries: Count = "4" ["retries" min "0"] {}
-        "How often a fetch may be retried.";
+        "How often VCL may retry a fetch.";
     max_sessions: Count = "0" ["connections" min "0"] { Own }
-        "The most client connections at once; 0 leaves it to the limit of descriptors.";
+        "The largest number of client connections. Further ones are refused. 0: only the limit of file descriptors applies.";
     max_sessions_ipv4_prefix: Count = "32" ["bits" min "1" max "32"] { Own }
-        "Clients whose IPv4 addresses agree in this many bits count as one for max_sessions_per_ip and max_fetches_per_ip.";
+        "Prefix length by which IPv4 clients are grouped for max_sessions_per_ip and max_fetches_per_ip. Addresses with the same prefix count as one client.";
     max_sessions_ipv6_prefix: Count = "64" ["bits" min "1" max "128"] { Own }
-        "Clients whose IPv6 addresses agree in this many bits count as one for max_sessions_per_ip and max_fetches_per_ip.";
+        "Prefix length by which IPv6 clients are grouped for max_sessions_per_ip and max_fetches_per_ip. Addresses with the same prefix count as one client.";
     max_sessions_per_ip: Count = "0" ["connections" min "0"] { Own }
-        "The most connections at once from one client address; 0 is no limit.";
+        "The largest number of connections from one client address. Further ones are refused. 0: no limit.";
     max_vcl: Count = "100" ["" min "0"] {}
-        "How many VCLs may be loaded before max_vcl_handling applies. Labels do not count.";
+        "How many VCLs may be loaded before max_vcl_handling applies. Labels don't count.";
     max_vcl_handling: Count = "1" ["" min "0" max "2"] {}
-        "What happens at max_vcl: 0 nothing, 1 a warning, 2 the load is refused.";
+        "What happens at max_vcl: 0 nothing, 1 a warning, 2 loading is refused.";
     memory_limit: BytesOrAuto = "0b" ["bytes" min "0b"] { Own }
-        "The most memory that both processes together shall take: stores in memory (-s, Transient too), index, what is in progress, buffers, log, connections, modules, program. auto is nine tenths of the cgroup's limit, or, where there is none, of the machine's memory; 0 is no limit. Less than 32M is refused.\nBelow the limit a sixteenth of it (4M at least, 512M at most) is a reserve. Its quarters are steps: once the reserve is touched, threads give up buffers they keep, the allocator what nobody uses, and stores stop to grow (MAIN.mem_trim); then objects are evicted, from the store that holds most (mem_evict); then no background fetch begins, and stale objects are delivered all the same (mem_bgfetch); then requests that need a fetch are answered 503 with Retry-After, and at the limit all requests (mem_shed). A step ends when there is room again. Each is told in the log as a Notice. lacquer memory shows who holds what.\nThe log alone takes vsl_space. A store in a file doesn't count: the system takes its pages back when it needs them.";
+        "The most memory that the manager and the worker may take together: stores in memory (-s, Transient included), index, transactions in progress, buffers, log, connections, modules, program. auto is nine tenths of the cgroup's limit, or of the machine's memory if the cgroup has none. 0: no limit. Values below 32M are refused.\nA sixteenth of the limit (at least 4M, at most 512M) is a reserve, used in four steps. 1: buffers and unused heap memory are released, and stores stop growing (MAIN.mem_trim). 2: objects are evicted from the store that holds most (mem_evict). 3: no background fetch starts; stale objects are still delivered (mem_bgfetch). 4: requests that need a fetch get a 503 with Retry-After, and at the limit all requests do (mem_shed). A step ends when there is room again. Each is logged as a Notice. lacquer memory shows what takes the memory.\nThe log alone takes vsl_space. A store in a file doesn't count, because the kernel reclaims its pages.";
     min_recv_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
-        "A client whose request body comes slower than this over 5 seconds of waiting for it is disconnected; 0 is off. It ends uploads that hold a connection to an origin by an octet every few seconds; streams of gRPC may rightly be as slow.";
+        "Disconnects a client that sends its request body slower than this, measured over 5 seconds of waiting for the client. 0: no limit. It ends uploads that occupy a backend connection by sending a byte every few seconds. gRPC streams may legitimately be as slow.";
     min_send_rate: Bytes = "0b" ["bytes per second" min "0b"] { Own }
-        "A client that takes a response slower than this for a while is disconnected; 0 is off.";
+        "Disconnects a client that reads a response slower than this, measured over 5 seconds of waiting for the client. 0: no limit.";
     negative_ttl: Text = "" [""] { Own }
-        "The ttl of answers with a status of 400 to 599 that don't say themselves how long they may be kept: entries as 404:10s or 5xx:1s, between blanks or commas, of which the first that fits counts. Such an answer has no grace and no keep. VCL can change all of it.";
+        "The TTL of responses with status 400 to 599 that don't say how long they may be cached. Entries such as 404:10s or 5xx:1s are separated by blanks or commas; the first that matches counts. Such a response has no grace and no keep. VCL can override all of it.";
     nuke_limit: Count = "50" ["allocations" min "0"] { Experimental }
         "How many objects may be evicted to make room for one.";
     pass_abort: Switch = "off" ["bool"] { Own }
-        "Give up a passed GET or HEAD when its client closes the connection before the answer is there, so that the backend isn't kept busy for nobody. A client that only closes its sending half can't be told from one that is gone, and gets no answer then. Off lets such a fetch go on to its first byte of body, as Varnish does.";
+        "Cancel a passed GET or HEAD if its client disconnects before the response is there, so the backend doesn't work in vain. A client that closes only its sending side can't be distinguished from one that has disconnected, and gets no response. Off lets the fetch continue to its first byte of body, as Varnish does.";
     pcre2_depth_limit: Count = "20" ["" min "1"] { NoEffect }
-        "Bounds the backtracking of regular expressions that need it; most run in linear time here.";
+        "No effect here: most regular expressions run in linear time, and pcre2_match_limit bounds the others.";
     pcre2_jit_compilation: Switch = "on" ["bool"] { NoEffect }
         "No effect here: regular expressions are compiled to automata.";
     pcre2_match_limit: Count = "10000" ["" min "1"] {}
-        "Bounds the steps of regular expressions that need backtracking; most run in linear time here.";
+        "The largest number of steps of a regular expression that needs backtracking. Most run in linear time here and have no limit.";
     peers_connect_timeout: Seconds = "0.100" ["seconds" min "0.001"] { Own }
-        "With --peers: how long a connection to the owner of a key may take before the origin is asked instead.";
+        "With --peers: how long connecting to the owner of a key may take before the origin is asked instead.";
     peers_first_byte_timeout: Seconds = "0.100" ["seconds" min "0.001"] { Own }
-        "With --peers: how long the owner of a key may say nothing at all before the origin is asked instead. An owner that has to fetch the object itself says so at once, and every second from then on; its next sign may be late by ten times this.";
+        "With --peers: how long the owner of a key may be silent before the origin is asked instead. An owner that has to fetch the object sends a sign of life at once and then every second; the next one may be late by ten times this.";
     peers_hot: Count = "100" ["requests per second" min "0" max "1000000"] { Own }
-        "With --peers: a key that its owner is asked for more often than that by others has two owners for a while. 0: none ever has.";
+        "With --peers: a key that other members request from its owner more often than this gets a second owner for a while. 0: never.";
     ping_interval: Count = "3" ["seconds" min "0"] { MustRestart }
-        "How often the manager asks the worker whether it is alive; 0 is never.";
+        "How often the manager checks that the worker replies. 0: never.";
     pipe_sess_max: Count = "0" ["connections" min "0"] {}
-        "How many pipes there may be; 0 is no limit.";
+        "The largest number of pipes in progress. Further ones are refused. 0: no limit.";
     pipe_task_deadline: Seconds = "0.000" ["seconds" min "0.000"] { Own }
-        "How long a pipe may last in all, however busy it is; 0 is no limit. VCL sets it for a pipe as bereq.task_deadline.";
+        "How long a pipe may last in total, even if data is moving. 0: no limit. VCL can override it per pipe (bereq.task_deadline).";
     pipe_timeout: Seconds = "60.000" ["seconds" min "0.000"] {}
-        "How long a pipe may be silent both ways.";
+        "How long a pipe may be idle in both directions before it is closed.";
     pool_req: Pool = "10,100,10" [""] { NoEffect }
-        "Reuse of request structures: least and most kept, and for how many seconds: min_pool, max_pool, max_age.";
+        "No effect here: there is no such pool. In Varnish: min_pool, max_pool, max_age (seconds) of the pool of requests.";
     pool_sess: Pool = "10,100,10" [""] { NoEffect }
-        "Reuse of session structures: least and most kept, and for how many seconds: min_pool, max_pool, max_age.";
+        "No effect here: there is no such pool. In Varnish: min_pool, max_pool, max_age (seconds) of the pool of sessions.";
     pool_vbo: Pool = "10,100,10" [""] { NoEffect }
-        "Reuse of fetch structures: least and most kept, and for how many seconds: min_pool, max_pool, max_age.";
+        "No effect here: there is no such pool. In Varnish: min_pool, max_pool, max_age (seconds) of the pool of fetches.";
     prefer_ipv6: Switch = "off" ["bool"] {}
-        "Connect by IPv6 first to backends that have both kinds of address.";
+        "Try IPv6 first when connecting to backends that have addresses of both kinds.";
     query_drop: Text = "" [""] { Own }
-        "Arguments that are taken out of the query of a client's URL before vcl_recv, and so neither make variants nor reach the backend: names between blanks or commas, a * at the end of one stands for any rest, as in utm_* fbclid gclid.";
+        "Query arguments that are removed from a client's URL before vcl_recv. They are then neither part of the cache key nor sent to the backend. Separate names by blanks or commas; a * at the end of a name matches any rest, as in utm_* fbclid gclid.";
     query_keep: Text = "" [""] { Own }
-        "The only arguments that the query of a client's URL keeps, named as in query_drop, which may still drop some of them. Empty keeps all.";
+        "Allow list of query arguments: all others are removed from a client's URL before vcl_recv. The syntax is that of query_drop, which may still remove some of them. Empty keeps all.";
     rfc9111_heuristic: Count = "10" ["percent" min "0" max "100"] { Own }
-        "With feature=+rfc9111 (or req.rfc9111): how much of the time since its last change a response is fresh that says nothing about that itself. 0: none is.";
+        "With feature=+rfc9111 (or req.rfc9111): the TTL of a response without explicit freshness, in percent of the time since its Last-Modified. 0: such a response isn't fresh.";
     rfc9111_heuristic_max: Seconds = "86400.000" ["seconds" min "0.000"] { Own }
-        "The longest freshness that rfc9111_heuristic may give.";
+        "The longest TTL that rfc9111_heuristic may give.";
     rfc9111_keep: Seconds = "3600.000" ["seconds" min "0.000"] { Own ObjSticky }
-        "With feature=+rfc9111 (or req.rfc9111): how long an object that is stale is kept, in the place of default_keep: to be revalidated, for stale-if-error, and for times when the origin is out of reach.";
+        "With feature=+rfc9111 (or req.rfc9111): how long a stale object is kept, instead of default_keep. It is used for revalidation, for stale-if-error, and while the origin can't be reached.";
     rfc9111_targeted: Text = "CDN-Cache-Control" [""] { Own }
-        "With feature=+rfc9111 (or req.rfc9111): fields of a response that count in the place of Cache-Control and Expires (RFC 9213), the first that is there, between blanks or commas: \"Lacquer-Cache-Control CDN-Cache-Control\".";
+        "With feature=+rfc9111 (or req.rfc9111): response headers that replace Cache-Control and Expires (RFC 9213). Separate names by blanks or commas; the first that is present counts: \"Lacquer-Cache-Control CDN-Cache-Control\".";
     rush_exponent: Count = "3" ["requests per request" min "2"] { Experimental }
-        "How many parked requests are woken when a fetch fails or isn't made after all. One that brings an object wakes all.";
+        "How many waiting requests are woken if a fetch fails or doesn't start. A successful fetch wakes all of them.";
     send_timeout: Seconds = "600.000" ["seconds" min "0.000"] { DelayedEffect }
-        "How long sending a response may take in all before the session is closed.";
+        "How long sending a whole response may take before the connection is closed.";
     server_timing: Switch = "off" ["bool"] { Own }
-        "Add a Server-Timing field to responses: whether it was a hit, how long it took until the response began, and of that how long the backend and others' fetches were waited for. Browsers show it to who develops the site. vcl_deliver sees it and may change it.";
+        "Add a Server-Timing header to responses: hit or not, the time until the response began, and how much of it was spent waiting for the backend and for other requests' fetches. Browsers' developer tools display it. vcl_deliver sees it and can change it.";
     shortlived: Seconds = "10.000" ["seconds" min "0.000"] {}
-        "Objects with less life than this are kept in Transient.";
+        "Objects whose TTL, grace and keep together are shorter than this are stored in Transient.";
     shutdown_grace: Seconds = "0.000" ["seconds" min "0.000"] { Own }
-        "How long a worker that is told to stop finishes requests in progress; 0 stops at once.";
+        "How long a stopping worker may take to finish requests in progress. 0: it stops at once.";
     sigsegv_handler: Switch = "on" ["bool"] { MustRestart NoEffect }
-        "Report where the worker crashed before it dies.";
+        "No effect here. In Varnish: report where the worker crashed.";
     slice_ahead: Count = "1" ["slices" min "0" max "16"] { Own }
-        "How many slices are fetched ahead of the one that a client is sent, within what it asked for. More makes a whole response from a distant backend faster, and each client may have so many slices fetched that it then doesn't take.";
+        "How many slices are fetched ahead of the one that is being sent to a client, within the client's range. More makes a whole response from a distant backend faster, but that many slices per client may be fetched in vain.";
     slice_min: Bytes = "0b" ["bytes" min "0b"] { Own }
-        "Objects of so many bytes or more are kept in slices, if the backend's answer has Accept-Ranges: bytes, Content-Length and a validator: then a range fetches what it needs alone. 0: only those that VCL says (beresp.do_slice). An object of one slice is stored whole.";
+        "Objects of at least this length are stored in slices, if the backend's response has Accept-Ranges: bytes, Content-Length and a validator. A range request then fetches only the slices that it needs. 0: only objects that VCL selects (beresp.do_slice). An object that fits into one slice is stored whole.";
     slice_size: Bytes = "1M" ["bytes" min "64k" max "64M"] { Own }
-        "Bytes in a slice, a power of two; VCL can set it for a fetch (bereq.slice_size). An object keeps the size that it was stored with.";
+        "The size of a slice, a power of two. VCL can override it per fetch (bereq.slice_size). An object keeps the size with which it was stored.";
     step_timing: Count = "100" ["steps" min "0"] { Own }
-        "One step of a serving thread in so many is timed: how much of the CPU one turn of a task takes, for which the thread's other clients wait (MAIN.longest_step, steps_timed, steps_long). Setting it begins longest_step anew. 1: all are, and the log tells of long ones. 0: none is.";
+        "One in this many steps of a serving thread is timed. A step is one turn of a task; the thread's other clients wait for it (MAIN.longest_step, steps_timed, steps_long). Setting it resets longest_step. 1: every step is timed, and long ones are logged. 0: none is.";
     syslog_cli_traffic: Switch = "on" ["bool"] {}
         "Write CLI commands and replies to syslog.";
     tag_fields: Text = "" [""] { Own }
-        "Fields of a response that name the object's tags, by which it can be purged (purge.tag, VCL). Names between blanks or commas: \"Surrogate-Key Cache-Tag\". Tags are between blanks in Surrogate-Key, between commas in Cache-Tag and Edge-Cache-Tag, between either in others; behind a name =blank, =comma or =both says otherwise. import xkey adds xkey and X-HashTwo. Objects that were stored before have none.";
+        "Response headers that list the object's tags, by which it can be purged (purge.tag, VCL). Separate names by blanks or commas: \"Surrogate-Key Cache-Tag\". Tags are separated by blanks in Surrogate-Key, by commas in Cache-Tag and Edge-Cache-Tag, by either in other headers; append =blank, =comma or =both to override this. import xkey adds xkey and X-HashTwo. Objects that are already stored get no tags.";
     tag_space: Bytes = "1G" ["bytes" min "0b"] { Own }
-        "What the index of tags may take in memory, beside the stores: about 13 bytes for each tag of an object, 40 for an object, 60 for each different tag and its text. An object whose tags find no room isn't kept (XKEY.refused). 0: no limit.";
+        "The most memory that the index of tags may take, in addition to the stores: about 13 bytes for each tag of an object, 40 bytes for an object, and 60 bytes plus its text for each different tag. An object whose tags don't fit isn't cached (XKEY.refused). 0: no limit.";
     tag_urls: Switch = "off" ["bool"] { Own }
-        "Objects have a tag of the host and URL that were asked for, too, so that purge.url, purge.host and purge.prefix find them, whatever vcl_hash makes of both. About 90 bytes for each URL and its text, under tag_space. Objects that were stored before have none.";
+        "Also tag each object with the requested host and URL, so that purge.url, purge.host and purge.prefix find it whatever vcl_hash does with them. It takes about 90 bytes plus the text for each URL, within tag_space. Objects that are already stored get no tags.";
     tcp_defer_accept: Switch = "on" ["bool"] { Own MustRestart }
-        "Take a client's connection only when its first bytes have come, or nothing for a second. A connection per request costs a third less of the system's time; connections that say nothing are seen a second late.";
+        "Accept a client's connection only when its first bytes have arrived, or after a second of silence. With one request per connection this saves a third of the kernel's CPU time. Connections that send nothing are noticed a second later.";
     tcp_fastopen: Switch = "off" ["bool"] { MustRestart NoEffect }
-        "Accept TCP Fast Open.";
+        "No effect here. In Varnish: accept TCP Fast Open.";
     tcp_keepalive_intvl: Seconds = "75.000" ["seconds" min "1.000" max "100.000"] { Experimental }
-        "Seconds between keepalive probes on client connections.";
+        "Interval between TCP keep-alive probes on client connections.";
     tcp_keepalive_probes: Count = "9" ["probes" min "1" max "100"] { Experimental }
-        "Unanswered keepalive probes after which a client connection is dropped.";
+        "How many unanswered TCP keep-alive probes close a client connection.";
     tcp_keepalive_time: Seconds = "7200.000" ["seconds" min "1.000" max "7200.000"] { Experimental }
-        "Silence on a client connection before the first keepalive probe.";
+        "How long a client connection may be silent before the first TCP keep-alive probe.";
     thread_pool_add_delay: Seconds = "0.000" ["seconds" min "0.000"] { Experimental NoEffect }
-        "No effect here: transactions are tasks, no thread is started for one. In seconds; releases before 4 took milliseconds.";
+        "No effect here: transactions are tasks, and no thread is started for them. In seconds; releases before 4 used milliseconds.";
     thread_pool_destroy_delay: Seconds = "1.000" ["seconds" min "0.010"] { DelayedEffect Experimental NoEffect }
-        "No effect here: transactions are tasks, no thread ends with one.";
+        "No effect here: transactions are tasks, and no thread ends with them.";
     thread_pool_fail_delay: Seconds = "0.200" ["seconds" min "0.010"] { Experimental NoEffect }
-        "No effect here: transactions are tasks, no thread is started for one.";
+        "No effect here: transactions are tasks, and no thread is started for them.";
     thread_pool_max: Count = "5000" ["threads" min "100"] { DelayedEffect }
-        "thread_pools times this bounds the fetches and pipes in progress. A request that needs one beyond that waits; see thread_queue_limit, and max_fetches_per_ip for the part of one client. A background fetch isn't begun then.\nHits need no fetch and never wait. In Varnish requests count, too.";
+        "thread_pools times this is the largest number of fetches and pipes in progress. A request that needs another one waits (see thread_queue_limit; max_fetches_per_ip limits a single client). A background fetch isn't started.\nHits need no fetch and never wait. In Varnish every request counts.";
     thread_pool_min: Count = "100" ["threads" min "5" max "5000"] { DelayedEffect NoEffect }
-        "No effect here but as the lower limit of thread_pool_max: transactions are tasks.";
+        "No effect here except as the lower limit of thread_pool_max: transactions are tasks.";
     thread_pool_reserve: Count = "0" ["threads" max "95"] { DelayedEffect NoEffect }
-        "Transactions kept free for work that unblocks others, for each pool. 0 is 5 % of thread_pool_min.";
+        "No effect here: transactions are tasks. In Varnish: threads of each pool that are reserved for vital tasks; 0 is 5 % of thread_pool_min.";
     thread_pool_stack: Bytes = "80k" ["bytes" min "16k"] { DelayedEffect NoEffect }
         "No effect here: transactions are tasks and have no stack of their own.";
     thread_pool_timeout: Seconds = "300.000" ["seconds" min "10.000"] { DelayedEffect Experimental NoEffect }
-        "No effect here: transactions are tasks, no idle thread waits to end.";
+        "No effect here: transactions are tasks, and there are no idle threads to end.";
     thread_pool_watchdog: Seconds = "60.000" ["seconds" min "0.100"] { Experimental NoEffect }
-        "The worker is ended with a report when a queue has not moved for this long.";
+        "No effect here. In Varnish: the worker ends with a panic if a thread queue hasn't moved for this long.";
     thread_pools: Count = "2" ["pools" min "1" max "32"] { DelayedEffect Experimental }
-        "With thread_pool_max, bounds the fetches in progress. The number of threads follows the CPUs.";
+        "thread_pools times thread_pool_max is the largest number of fetches in progress. The number of threads follows the CPUs instead.";
     thread_queue_limit: Count = "20" ["requests" min "0"] { Experimental }
-        "thread_pools times this many requests may wait for their fetch when thread_pool_max is reached; more are answered 503 (sess_dropped). The connection stays.\nA CPU refuses 2000 a second, and a burst of 200. Beyond that requests stand in line (req_held), 1000 at most, until there is room or they can be refused.";
+        "thread_pools times this is the largest number of requests that may wait for their fetch when thread_pool_max is reached. Further ones are answered 503 (MAIN.sess_dropped); the connection stays open.\nEach thread answers at most 2000 of these 503s per second, with a burst of 200. Beyond that requests are held (MAIN.req_held), at most 1000 per thread, until there is room or they can be refused.";
     thread_stats_rate: Count = "10" ["requests" min "0"] { Experimental NoEffect }
-        "No effect here: counters are exact at all times.";
+        "No effect here: counters are always up to date.";
     timeout_head: Seconds = "30.000" ["seconds" min "0.000"] { Own }
-        "How long a client may take to send a whole request head, from its first byte; 0 is no limit.";
+        "How long a client may take to send a complete request header, from its first byte. 0: no limit.";
     timeout_idle: Seconds = "5.000" ["seconds" min "0.000"] {}
-        "How long a client connection may be silent between requests.";
+        "How long a client connection may be idle between requests (keep-alive) before it is closed.";
     timeout_linger: Seconds = "0.050" ["seconds" min "0.000"] { Experimental NoEffect }
-        "How long a session stays on its thread for the next request before it is parked. No effect here: parking costs nothing.";
+        "No effect here: an idle connection occupies no thread. In Varnish: how long a session stays on its thread for the next request.";
     tls_client_hosts: Switch = "on" ["bool"] { Own }
-        "Whether a host whose certificate asks clients for theirs (client-verify) is served on no connection by which that wasn't asked: 421 on other frontends and over plain HTTP, before VCL. Without it only the certificates of one frontend are compared, and VCL has to keep such hosts apart (tls.has_client_cert(), also in vcl_hash).";
+        "Refuse requests for a host whose certificate has client-verify on connections that didn't ask the client for a certificate in this way: 421 on other frontends and over plain HTTP, before VCL runs. Off: only the certificates of one frontend are compared, and VCL has to separate such hosts (tls.has_client_cert(), also in vcl_hash).";
     tls_err_dup_servername: Switch = "off" ["bool"] { Own }
-        "A certificate is refused that has a name of another one at the same frontend. Off, the name is that of the certificate that was committed last, and of several in one commit, of the first.";
+        "Refuse a certificate that has a name of another certificate of the same frontend. Off: the certificate that was committed last is used for that name; of several in one commit, the first.";
     tls_handshake_timeout: Seconds = "8.000" ["seconds" min "0.100"] { Own }
-        "How long a client may take from its connection to the end of its TLS handshake; of release 9.";
+        "How long a client may take from connecting to the end of its TLS handshake. Also in Varnish 9.";
     tls_ja3: Switch = "off" ["bool"] { Own }
-        "Whether JA3 fingerprints of TLS clients are made, for tls.ja3() and tls.ja3_hash(); of release 9. JA4's are always there.";
+        "Calculate JA3 fingerprints of TLS clients, for tls.ja3() and tls.ja3_hash(). JA4 fingerprints are always calculated. Also in Varnish 9.";
     tls_kernel: Text = "off" [""] { Own }
-        "Whether the kernel seals what is sent over TLS (Linux' kTLS), so that bodies reach it as they lie in memory. auto: connections of TLS 1.2, and those of TLS 1.3 where it can change keys (Linux 6.14). on: all that it takes; a client of TLS 1.3 that asks an older kernel for new keys loses its connection. off: none. Where it has no TLS (module tls) records are sealed by the worker, as ever. It holds for connections that begin from then on.";
+        "Let the kernel encrypt what is sent over TLS (Linux kTLS), so that bodies are passed to it directly from the cache's memory. auto: connections with TLS 1.2, and with TLS 1.3 if the kernel can change keys (Linux 6.14). on: all connections that the kernel supports; with an older kernel a TLS 1.3 client that requests new keys loses its connection. off: none. If the kernel has no TLS (module tls), the worker encrypts. A change applies to new connections.";
     tls_signer: Switch = "off" ["bool"] { Own MustRestart }
-        "Whether private keys are in a process of their own, which signs what the worker asks it to, and not in the worker. A handshake that isn't resumed takes a little longer. It holds for workers that begin from then on.";
+        "Keep private keys in a separate process, which signs for the worker, instead of in the worker. A full handshake takes a little longer. A change applies to the next worker.";
     tls_watch: Seconds = "5.000" ["seconds" min "0.000"] { Own }
-        "How often the files of each certificate are looked at. One that changed is read and used at once; one that is of no use is reported, and the certificate stays. 0: only tls.cert.reload reads files again.";
+        "How often the files of certificates are checked for changes. A changed file is loaded at once. An invalid one is reported, and the previous certificate stays in use. 0: only tls.cert.reload reads files again.";
     traceparent: Switch = "off" ["bool"] { Own }
-        "Whether requests belong to traces (W3C Trace Context): the field traceparent of a request continues its client's trace or begins one, and that of a fetch tells the origin who asks it. VCL may read, set and unset it. `lacquer trace` sends what the log says of them to a collector.";
+        "Take part in distributed traces (W3C Trace Context). The traceparent header of a client's request continues its trace or, if missing, begins one; the request to the backend has it, too. VCL can read, set and unset it. `lacquer trace` sends spans from the log to a collector.";
     traceparent_ratio: Real = "1" ["" min "0" max "1"] { Own }
-        "Of traces that begin here (traceparent) this part is marked to be kept by all who take part.";
+        "The share of traces that begin here (see traceparent) that are marked as sampled.";
     uncacheable_ttl: Seconds = "120.000" ["seconds" min "0.000"] { Own }
-        "How long the built-in VCL remembers that an answer is uncacheable; of release 8 and later.";
+        "How long the built-in VCL remembers that a response is uncacheable (hit-for-miss). Also in Varnish 8 and later.";
     upgrade_drain: Seconds = "300.000" ["seconds" min "0.000"] { Own }
-        "How long the worker of before an upgrade goes on with the connections that it has. Each ends by its own time: with its next response, when it has been idle for timeout_idle, or here.";
+        "How long the old worker may continue with its connections after an upgrade. Each connection closes earlier with its next response, or when it has been idle for timeout_idle.";
     vary_limit: Count = "1000" ["variants" min "0"] { Own }
-        "How many variants an objhead may have; beyond it the least useful one goes. 0 is no limit.";
+        "How many variants (Vary) of one object may be cached. Beyond it the least useful variant is removed. 0: no limit.";
     vary_notice: Count = "10" ["variants" min "1"] {}
         "A lookup that passes more variants than this is logged as a Notice.";
     vcc_allow_inline_c: Switch = "off" ["bool"] {}
-        "Inline C in VCL. It is refused here whatever this says; the message names the replacement.";
+        "Inline C in VCL. It is always refused here; the error message names the replacement.";
     vcc_err_unref: Switch = "on" ["bool"] {}
-        "A definition that VCL never uses is an error; off, a warning.";
+        "A definition that VCL never uses is an error. Off: it is a warning.";
     vcc_unsafe_path: Switch = "on" ["bool"] {}
-        "Allow \"/\" and \"..\" in the names that import and include take.";
+        "Allow \"/\" and \"..\" in the file names of import and include.";
     vcl_cooldown: Seconds = "600.000" ["seconds" min "1.000"] {}
         "How long an unused VCL in state auto stays warm.";
     vcl_dialect: Text = "auto" [""] { Own }
-        "The language of VCL files that don't say `vcl 4.x;`: 2.0, 2.1 or 3.0; auto tells it by their words.";
+        "The language of VCL files that don't begin with `vcl 4.x;`: 2.0, 2.1 or 3.0. auto detects it from their keywords.";
     vcl_path: Text = "/etc/varnish:/usr/share/varnish/vcl" [""] { BuildOptions }
-        "Directories, separated by colons, where VCL files are looked for.";
+        "Directories in which VCL files are searched, separated by colons.";
     vmod_path: Text = "" [""] { BuildOptions NoEffect }
-        "No effect here: vmods are part of the program.";
+        "No effect here: modules are part of the program.";
     vsl_buffer: Bytes = "16k" ["bytes" min "267"] {}
-        "Size of the buffer in which a transaction gathers its log records; vsl_reclen and 12 bytes at least.";
+        "Size of the buffer in which a transaction collects its log records. The minimum is vsl_reclen plus 12 bytes.";
     vsl_mask: Tags = "-Debug,-ObjProtocol,-ObjStatus,-ObjReason,-ObjHeader,-VCL_trace,-ExpKill,-WorkThread,-Hash,-VfpAcct,-H2RxHdr,-H2RxBody,-H2TxHdr,-H2TxBody,-VdpAcct" [""] {}
-        "Log tags that are not written. \"-Tag\" adds one, \"+Tag\" removes it, \"default\" sets the default.";
+        "Which log tags are written. \"-Tag\" stops writing a tag, \"+Tag\" writes it, \"default\" restores the default.";
     vsl_reclen: Bytes = "255b" ["bytes" min "16b" max "16372"] {}
-        "The longest log record; longer data is cut. vsl_buffer less 12 bytes at most.";
+        "The longest log record. Longer data is truncated. The maximum is vsl_buffer minus 12 bytes.";
     vsl_space: Bytes = "80M" ["bytes" min "1M" max "4G"] { MustRestart }
-        "Size of the log in shared memory.";
+        "Size of the log in shared memory. When it is full, the oldest records are overwritten.";
     vsm_free_cooldown: Seconds = "60.000" ["seconds" min "10.000" max "600.000"] { NoEffect }
-        "How long shared memory stays after its last use, so that readers notice.";
+        "No effect here. In Varnish: how long unused shared memory stays, so that readers notice.";
     waitinglist_limit: Count = "0" ["requests" min "0"] { Own }
-        "How many requests may be parked on one busy object; more are answered 503. 0 is no limit.";
+        "How many requests may wait for the fetch of one object (request coalescing). Further ones are answered 503. 0: no limit.";
     waitinglist_timeout: Seconds = "0.000" ["seconds" min "0.000"] { Own }
-        "How long a request may be parked on busy objects; then it is answered 503. 0 is no limit.";
+        "How long a request may wait for other requests' fetches of its object. Then it is answered 503. 0: no limit.";
     workspace_backend: Bytes = "96k" ["bytes" min "1k"] { DelayedEffect }
-        "Bytes of working memory for a fetch. Only its limit is kept here; memory is taken as needed.";
+        "How many bytes the header of a backend request or response may take, including what VCL and this server add. Memory is allocated as needed; only the limit applies here.";
     workspace_client: Bytes = "96k" ["bytes" min "9k"] { DelayedEffect }
-        "Bytes of working memory for a request. Only its limit is kept here; memory is taken as needed.";
+        "How many bytes the header of a request or response may take, including what VCL and this server add. Memory is allocated as needed; only the limit applies here.";
     workspace_session: Bytes = "0.75k" ["bytes" min "384b"] { DelayedEffect NoEffect }
-        "Bytes of working memory for a session. Only its limit is kept here; memory is taken as needed.";
+        "No effect here: a session's memory is allocated as needed.";
     workspace_thread: Bytes = "2k" ["bytes" min "0.25k" max "8k"] { DelayedEffect NoEffect }
         "No effect here: threads have no workspace.";
     x_forwarded_proto: Switch = "off" ["bool"] { Own }
-        "Whether X-Forwarded-Proto of each request says, before VCL sees it, how it came here: https or http. It is https by TLS of our own, and where a PROXY header tells of TLS or of port 443; what the client wrote in the field is gone. Off leaves the field as it came, so that anybody can write it: believe it then only where all clients are proxies that set it.";
+        "Set X-Forwarded-Proto of each request to https or http before VCL runs, overwriting the client's value. It is https over our own TLS listeners, and if a PROXY header indicates TLS or port 443. Off leaves the client's header as it is: trust it only if all clients are proxies that set it.";
     zstd_level: Count = "3" ["" min "1" max "19"] { Own }
-        "How hard a body is packed in zstd while it is fetched, or when a form in zstd is first made.";
+        "Compression level for zstd, for bodies that are compressed while they are fetched and for the first copy of an object in zstd.";
 }

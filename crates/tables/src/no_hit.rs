@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Why a request was no hit, and why an answer couldn't be cached: one word each, for the log, `Cache-Status`, the counters
+//! Why a request was no hit, and why a response couldn't be cached: one word each, for the log, `Cache-Status`, the counters
 //! `NOHIT.*` and `lacquer explain`.
 
 macro_rules! reasons {
@@ -43,36 +43,36 @@ macro_rules! reasons {
 }
 
 reasons! {
-    Refused refused "refused" "" "Refused before VCL ran, refused a fetch for lack of memory or of a slot, or given up before VCL decided";
-    Synth synth "synth" "" "VCL answered by itself: return (synth)";
+    Refused refused "refused" "" "Refused before VCL ran, refused because a fetch had no memory or no slot, or cancelled before VCL decided";
+    Synth synth "synth" "" "VCL returned a synthetic response: return (synth)";
     VclFailed vcl_failed "vcl-failed" "" "VCL failed";
     Purge purge "purge" "" "VCL purged: return (purge)";
-    Restart restart "restart" "" "VCL restarted before a lookup";
+    Restart restart "restart" "" "VCL restarted the request before a lookup";
     Pipe pipe "pipe" "bypass" "VCL piped it: return (pipe)";
-    PipeMethod pipe_method "pipe-method" "method" "The built-in VCL pipes methods that it doesn't know where http_lenient is on";
+    PipeMethod pipe_method "pipe-method" "method" "The built-in VCL pipes unknown methods if http_lenient is on";
     Pass pass "pass" "bypass" "VCL passed it: return (pass)";
-    PassMethod pass_method "pass-method" "method" "The built-in VCL passes all but GET and HEAD";
+    PassMethod pass_method "pass-method" "method" "The built-in VCL passes all methods except GET and HEAD";
     PassAuthorization pass_authorization "pass-authorization" "request" "The built-in VCL passes requests with Authorization";
     PassCookie pass_cookie "pass-cookie" "request" "The built-in VCL passes requests with a Cookie";
-    HitForPass hit_for_pass "hit-for-pass" "bypass" "An earlier answer said that requests for it are to be passed";
-    HitForMiss hit_for_miss "hit-for-miss" "miss" "An earlier answer could not be cached";
+    HitForPass hit_for_pass "hit-for-pass" "bypass" "An earlier response marked the object as hit-for-pass";
+    HitForMiss hit_for_miss "hit-for-miss" "miss" "An earlier response could not be cached";
     AlwaysMiss always_miss "hash-always-miss" "request" "VCL set req.hash_always_miss";
-    FirstFetch first_fetch "first-fetch" "uri-miss" "Nothing is known of it: the first request, or too long ago to remember";
-    Expired expired "expired" "stale" "What was there had expired, grace included";
-    ZeroTtl zero_ttl "zero-ttl" "stale" "What was there had no ttl: it was stored for nobody";
-    RequestTtl request_ttl "req-ttl" "request" "What was there is older than VCL's req.ttl allows";
-    Banned banned "banned" "miss" "What was there was hit by a ban";
-    Purged purged "purged" "miss" "What was there was purged";
-    Evicted evicted "evicted" "miss" "What was there was evicted to make room";
-    VaryLimit vary_limit "vary-limit" "vary-miss" "What was there went because of vary_limit";
-    Replaced replaced "replaced" "miss" "What was there was taken out by a newer answer that isn't there any more";
-    FetchFailed fetch_failed "fetch-failed" "uri-miss" "The last fetch of it failed";
-    Vary vary "vary" "vary-miss" "Only variants for other request fields are there";
-    Waitinglist waitinglist "waitinglist" "" "It is being fetched, and no more requests may wait for it, or not so long";
-    IgnoreBusy ignore_busy "hash-ignore-busy" "request" "It is being fetched, and VCL set req.hash_ignore_busy";
-    RequestDirective request_directive "request-directive" "request" "The client's Cache-Control wants something newer than what was there (feature rfc9111)";
-    Partial partial "partial" "partial" "Parts of it are there, and not those that were asked for (feature rfc9111)";
-    OnlyIfCached only_if_cached "only-if-cached" "" "The client's Cache-Control forbids to ask the origin, and nothing there would do (feature rfc9111): 504";
+    FirstFetch first_fetch "first-fetch" "uri-miss" "Nothing is known about this object: it is the first request, or the last one is too long ago";
+    Expired expired "expired" "stale" "The cached object had expired, grace included";
+    ZeroTtl zero_ttl "zero-ttl" "stale" "The last response had no TTL, so it was not cached";
+    RequestTtl request_ttl "req-ttl" "request" "The cached object is older than VCL's req.ttl allows";
+    Banned banned "banned" "miss" "The cached object was banned";
+    Purged purged "purged" "miss" "The cached object was purged";
+    Evicted evicted "evicted" "miss" "The cached object was evicted to make room";
+    VaryLimit vary_limit "vary-limit" "vary-miss" "The cached variant was removed because of vary_limit";
+    Replaced replaced "replaced" "miss" "The cached object was replaced by a newer response that isn't cached any more";
+    FetchFailed fetch_failed "fetch-failed" "uri-miss" "The last fetch of this object failed";
+    Vary vary "vary" "vary-miss" "Only variants for other request headers are cached";
+    Waitinglist waitinglist "waitinglist" "" "The object is being fetched, and no more requests may wait for it, or this one waited too long";
+    IgnoreBusy ignore_busy "hash-ignore-busy" "request" "The object is being fetched, and VCL set req.hash_ignore_busy";
+    RequestDirective request_directive "request-directive" "request" "The client's Cache-Control requires a newer response than the cached one (feature rfc9111)";
+    Partial partial "partial" "partial" "Only other parts of the object are cached than those requested (feature rfc9111)";
+    OnlyIfCached only_if_cached "only-if-cached" "" "The client's Cache-Control forbids contacting the origin, and no cached object is usable (feature rfc9111): 504";
 }
 
 macro_rules! uncacheable {
@@ -103,15 +103,15 @@ macro_rules! uncacheable {
 uncacheable! {
     Vcl "vcl" "VCL set beresp.uncacheable";
     VclPass "vcl-pass" "VCL returned pass from vcl_backend_response";
-    Stale "no-ttl" "its time was over when it came";
+    Stale "no-ttl" "its TTL was over when it arrived";
     SetCookie "set-cookie" "it sets a cookie";
     CacheControl "cache-control" "its Cache-Control or Surrogate-Control forbids it";
-    Vary "vary-star" "Vary: * means that no other request may have it";
-    BadVary "bad-vary" "its Vary can't be read";
-    NoRoom "no-room" "its store had no room for it, or had all its memory in use if it is on a disk";
-    Authorization "authorization" "the request had Authorization, and the answer doesn't say that others may have it (feature rfc9111)";
-    Peer "peer" "the owner of its key among the peers keeps it for nobody (--peers)";
-    Status "status" "its status isn't cacheable without freshness of its own, or would have to be understood (feature rfc9111)";
+    Vary "vary-star" "its Vary: * makes it unusable for other requests";
+    BadVary "bad-vary" "its Vary is invalid";
+    NoRoom "no-room" "its store had no room for it, or its memory was fully in use (a store on disk)";
+    Authorization "authorization" "the request had Authorization, and the response doesn't allow sharing (feature rfc9111)";
+    Peer "peer" "the peer that owns its key doesn't cache it (--peers)";
+    Status "status" "its status isn't cacheable without explicit freshness, or isn't understood (must-understand; feature rfc9111)";
 }
 
 #[cfg(test)]

@@ -47,9 +47,9 @@ macro_rules! tags {
 }
 
 tags! {
-    /// Internal details; content may be anything.
+    /// Internal details for debugging; the format may change.
     Debug = 1 "Debug" Unsafe;
-    /// Something failed that has no transaction of its own.
+    /// An error outside of a transaction.
     Error = 2 "Error" Plain;
     /// A CLI command (`Rd`) or its reply (`Wr`).
     Cli = 3 "CLI" Plain;
@@ -65,13 +65,13 @@ tags! {
     BackendClose = 8 "BackendClose" Plain;
     /// Bytes that could not be parsed as HTTP.
     HttpGarbage = 9 "HttpGarbage" Unsafe;
-    /// Addresses told by a PROXY header.
+    /// The addresses in a PROXY header.
     Proxy = 10 "Proxy" Plain;
     /// A PROXY header that could not be parsed.
     ProxyGarbage = 11 "ProxyGarbage" Plain;
     /// The backend chosen for a pipe.
     Backend = 12 "Backend" Plain;
-    /// Size of a body fetched.
+    /// Size of a fetched body.
     Length = 13 "Length" Plain;
     /// Why a fetch failed.
     FetchError = 14 "FetchError" Plain;
@@ -155,45 +155,45 @@ tags! {
     ObjUnset = 53 "ObjUnset" Plain;
     /// Stored object: a header line lost.
     ObjLost = 54 "ObjLost" Unused;
-    /// A header line that is refused.
+    /// A header line that was refused.
     BogoHeader = 55 "BogoHeader" Plain;
-    /// A header line there was no room for.
+    /// A header line that was dropped for lack of room.
     LostHeader = 56 "LostHeader" Plain;
-    /// How a lifetime was set: source, ttl, grace, keep, reference time, ...
+    /// How the TTL was set: source, ttl, grace, keep, reference time, ...
     Ttl = 57 "TTL" Plain;
     /// How a body was fetched: mode, its name, streamed or not.
     FetchBody = 58 "Fetch_Body" Plain;
-    /// What an ACL answered.
+    /// The result of an ACL match.
     VclAcl = 59 "VCL_acl" Plain;
-    /// VCL was entered here.
+    /// A VCL subroutine was called.
     VclCall = 60 "VCL_call" Plain;
     /// Progress through VCL.
     VclTrace = 61 "VCL_trace" Plain;
-    /// A VCL method's answer.
+    /// The action that a VCL subroutine returned.
     VclReturn = 62 "VCL_return" Plain;
-    /// Client address, port, listener; `https` behind them if it came by TLS.
+    /// Client address, port, listener; followed by `https` if the connection uses TLS.
     ReqStart = 63 "ReqStart" Plain;
     /// Object hit: its vxid, ttl, grace, keep.
     Hit = 64 "Hit" Plain;
     /// Hit-for-pass: vxid and ttl.
     HitPass = 65 "HitPass" Plain;
-    /// An object died of a ban.
+    /// An object was removed by a ban.
     ExpBan = 66 "ExpBan" Plain;
-    /// What the expiry thread does.
+    /// Work of the expiry thread.
     ExpKill = 67 "ExpKill" Plain;
     /// Threads starting and ending.
     WorkThread = 68 "WorkThread" Plain;
     /// ESI markup that is not well formed.
     EsiXmlerror = 69 "ESI_xmlerror" Plain;
-    /// What went into the hash.
+    /// An argument of hash_data().
     Hash = 70 "Hash" Unsafe;
     /// A probe's result.
     BackendHealth = 71 "Backend_health" Plain;
-    /// `std.log()`.
+    /// The argument of `std.log()`.
     VclLog = 72 "VCL_Log" Plain;
     /// VCL failed.
     VclError = 73 "VCL_Error" Plain;
-    /// What gzip did to a body.
+    /// Result of compressing, decompressing or verifying a gzip body.
     Gzip = 74 "Gzip" Plain;
     /// A child transaction: type, vxid, reason.
     Link = 75 "Link" Plain;
@@ -201,7 +201,7 @@ tags! {
     Begin = 76 "Begin" Plain;
     /// Last record of a transaction.
     End = 77 "End" Plain;
-    /// The log about itself.
+    /// A message of the log itself.
     Vsl = 78 "VSL" Plain;
     /// Kind and name of the store.
     Storage = 79 "Storage" Plain;
@@ -213,7 +213,7 @@ tags! {
     PipeAcct = 82 "PipeAcct" Plain;
     /// Bytes of a backend request and response.
     BereqAcct = 83 "BereqAcct" Plain;
-    /// Bytes through a fetch filter.
+    /// Bytes processed by a fetch filter.
     VfpAcct = 84 "VfpAcct" Plain;
     /// Lock order records.
     Witness = 85 "Witness" Plain;
@@ -229,19 +229,19 @@ tags! {
     H2TxBody = 90 "H2TxBody" Binary;
     /// Hit-for-miss: vxid and ttl.
     HitMiss = 91 "HitMiss" Plain;
-    /// The filters of a body.
+    /// The filters applied to a body.
     Filters = 92 "Filters" Plain;
     /// A client connection failed: details.
     SessError = 93 "SessError" Plain;
-    /// VCL in use: name, and label.
+    /// The VCL in use: name and label.
     VclUse = 94 "VCL_use" Plain;
     /// Something an operator should know.
     Notice = 95 "Notice" Plain;
-    /// Bytes through a deliver filter.
+    /// Bytes processed by a delivery filter.
     VdpAcct = 96 "VdpAcct" Plain;
-    /// TLS with a client: what was agreed on, and who it is by its certificate; or what went wrong.
+    /// TLS with a client: negotiated version, cipher and name, and the client certificate; or the error.
     Tls = 97 "TLS" Plain;
-    /// TLS with a backend: what was agreed on, or went wrong.
+    /// TLS with a backend: negotiated version and cipher, or the error.
     BackendSsl = 98 "BackendSSL" Plain;
 }
 

@@ -12,11 +12,12 @@ use vmod_support::codec::Code;
 use vmod_support::files::Files;
 
 vrt::vmod! {
-    /// Passwords in a file of Apache's htpasswd
+    /// Checks user names and passwords against a file of Apache's htpasswd
     pub(crate) static VMOD = basicauth;
 
     functions {
-        /// Whether the value of an Authorization field has a user and password of the file (bcrypt, MD5, SHA-1 or plain)
+        /// Returns whether the value of an Authorization header has a user and password of the file (bcrypt, MD5, SHA-1 or
+        /// plain)
         fn match(file: STRING, authorization: STRING) -> BOOL, local, blocks = matches;
     }
 }

@@ -36,73 +36,73 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// Encodings, hashes, HMAC, random bytes, and signatures by RSA (PKCS #1 v1.5, keys of 2048 to 8192 bits). What is added
-    /// to a hash, an HMAC or a verifier belongs to the task and may be 1 MB. Not built: encryption
+    /// Encodings, hashes, HMAC, random bytes, and RSA signatures (PKCS #1 v1.5, keys of 2048 to 8192 bits). Data added to a
+    /// hash, an HMAC or a verifier belongs to the task and is limited to 1 MB. Encryption isn't supported
     pub(crate) static VMOD = crypto;
 
     functions {
-        /// The bytes of a text; unset if that is
+        /// Returns the bytes of a string; unset if the string is unset
         fn blob(value: STRING) -> BLOB, pure = |_, value: Option<&Text>| value.map(|text| Blob::new(text.as_bytes()));
 
-        /// Bytes as a text, which ends before the first NUL; unset if the blob is
+        /// Returns the bytes as a string, which ends before the first NUL; unset if the blob is unset
         fn string(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::Identity);
 
-        /// Bytes in lower-case hex; unset if the blob is
+        /// Returns the bytes in lower-case hex; unset if the blob is unset
         fn hex_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::Hex);
 
-        /// The bytes of hex; unset, with a VCL_Error record, for what is none
+        /// Decodes hex; unset, with a VCL_Error record, if the string isn't hex
         fn hex_decode(value: STRING) -> BLOB, local
             = |call: &mut Call<'_>, value: Option<&Text>| decode(call, value, Code::Hex, "hex_decode");
 
-        /// Bytes in base64, padded; unset if the blob is
+        /// Returns the bytes in base64, padded; unset if the blob is unset
         fn base64_encode(value: BLOB) -> STRING, pure = |_, value: Option<&Blob>| encode(value, Code::parse("BASE64"));
 
-        /// The bytes of base64, padded or not; unset, with a VCL_Error record, for what is none
+        /// Decodes base64, padded or not; unset, with a VCL_Error record, if the string isn't base64
         fn base64_decode(value: STRING) -> BLOB, local = base64_decode;
 
-        /// 1 to 65536 random bytes
+        /// Returns 1 to 65536 random bytes
         fn urandom(bytes: INT = 16) -> BLOB, local = urandom;
 
-        /// Adds to what the task's next hash of this algorithm is of
+        /// Adds data to the task's next hash with this algorithm
         fn hash_part(algorithm: Algorithm, part: STRING) -> VOID, local = hash_part;
 
-        /// The hash of the parts that were added, and of this text
+        /// Returns the hash of the added parts followed by this string
         fn hash(algorithm: Algorithm, value: STRING) -> BLOB, local = hash;
 
-        /// The HMAC of a text; without a key VCL fails
+        /// Returns the HMAC of a string. VCL fails without a key
         fn hmac(algorithm: OfHmac, key: BLOB, value: STRING) -> BLOB, local = crypto_hmac;
 
-        /// A random UUID
+        /// Returns a random UUID
         fn uuid_v4() -> STRING, local = |_| uuid::Uuid::new_v4().to_string();
     }
 
-    /// Makes HMACs with one key
+    /// Calculates HMACs with one key
     object hmac_init(algorithm: OfHmac) -> Signer = new, methods {
-        /// The key
+        /// Sets the key
         fn set_key(key: BLOB) -> VOID, only(Method::Init.set()) = set_key;
 
-        /// Adds a text
+        /// Adds a string
         fn add_string(value: STRING) -> VOID, local = add_string;
 
         /// Adds bytes
         fn add_blob(value: BLOB) -> VOID, local = add_blob;
 
-        /// The HMAC of what was added; the next one begins with nothing. Without a key VCL fails
+        /// Returns the HMAC of the added data and starts again with none. VCL fails without a key
         fn get() -> BLOB, local = get;
     }
 
-    /// Checks signatures with one public key, in PEM
+    /// Verifies signatures with one public key, in PEM
     object verifier(digest: Digest, pem: STRING) -> Verifier = new_verifier, methods {
-        /// Adds a text to what was signed: true
+        /// Adds a string to the signed data; returns true
         fn update(_: STRANDS) -> BOOL, local = update;
 
-        /// Adds bytes: true
+        /// Adds bytes to the signed data; returns true
         fn update_blob(_: BLOB) -> BOOL, local = update_blob;
 
-        /// Forgets what was added: true
+        /// Discards the added data; returns true
         fn reset() -> BOOL, local = reset;
 
-        /// Whether this is the signature of what was added, which stays
+        /// Returns whether this is the signature of the added data. The data is kept
         fn valid(signature: BLOB) -> BOOL, local = valid;
     }
 

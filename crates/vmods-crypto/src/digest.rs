@@ -11,102 +11,102 @@ use vrt::vmod::{Call, CallResult, STRING, give};
 use vmod_support::codec::Code;
 
 vrt::vmod! {
-    /// Hashes, HMAC and base64 of texts
+    /// Hashes, HMAC and base64 of strings
     pub(crate) static VMOD = digest;
 
     functions {
-        /// 0x and that HMAC, in hex, of a key and a message; unset without a key
+        /// Returns 0x and the HMAC of a key and a message in hex; unset without a key
         fn hmac_md5(_: STRING, _: STRING) -> STRING, pure
             = |_, text: Option<&Text>, text2: &[u8]| hmac::<Hmac<md5::Md5>>(text, text2);
 
-        /// 0x and that HMAC, in hex, of a key and a message; unset without a key
+        /// Returns 0x and the HMAC of a key and a message in hex; unset without a key
         fn hmac_sha1(_: STRING, _: STRING) -> STRING, pure
             = |_, text: Option<&Text>, text2: &[u8]| hmac::<Hmac<sha1::Sha1>>(text, text2);
 
-        /// 0x and that HMAC, in hex, of a key and a message; unset without a key
+        /// Returns 0x and the HMAC of a key and a message in hex; unset without a key
         fn hmac_sha256(_: STRING, _: STRING) -> STRING, pure
             = |_, text: Option<&Text>, text2: &[u8]| hmac::<Hmac<sha2::Sha256>>(text, text2);
 
-        /// A text in that form of base64
+        /// Encodes a string in this form of base64
         fn base64(_: STRING) -> STRING, pure = |_, text: &[u8]| encode(text, "BASE64");
 
-        /// A text in that form of base64
+        /// Encodes a string in this form of base64
         fn base64url(_: STRING) -> STRING, pure = |_, text: &[u8]| encode(text, "BASE64URL");
 
-        /// A text in that form of base64
+        /// Encodes a string in this form of base64
         fn base64url_nopad(_: STRING) -> STRING, pure = |_, text: &[u8]| encode(text, "BASE64URLNOPAD");
 
-        /// Bytes in hex (0x may come before) in that form of base64
+        /// Encodes bytes given in hex (with or without 0x) in this form of base64
         fn base64_hex(_: STRING) -> STRING, pure = |_, text: &[u8]| encode_hex(text, "BASE64");
 
-        /// Bytes in hex (0x may come before) in that form of base64
+        /// Encodes bytes given in hex (with or without 0x) in this form of base64
         fn base64url_hex(_: STRING) -> STRING, pure = |_, text: &[u8]| encode_hex(text, "BASE64URL");
 
-        /// Bytes in hex (0x may come before) in that form of base64
+        /// Encodes bytes given in hex (with or without 0x) in this form of base64
         fn base64url_nopad_hex(_: STRING) -> STRING, pure = |_, text: &[u8]| encode_hex(text, "BASE64URLNOPAD");
 
-        /// What was encoded, up to the first 0; unset, with a VCL_Error record, when it isn't of the code
+        /// Decodes a string; the result ends before the first NUL. Unset, with a VCL_Error record, if it is invalid
         fn base64_decode(_: STRING) -> STRING, local = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"+/");
 
-        /// What was encoded, up to the first 0; unset, with a VCL_Error record, when it isn't of the code
+        /// Decodes a string; the result ends before the first NUL. Unset, with a VCL_Error record, if it is invalid
         fn base64url_decode(_: STRING) -> STRING, local = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"-_");
 
-        /// What was encoded, up to the first 0; unset, with a VCL_Error record, when it isn't of the code
+        /// Decodes a string; the result ends before the first NUL. Unset, with a VCL_Error record, if it is invalid
         fn base64url_nopad_decode(_: STRING) -> STRING, local
             = |call: &mut Call<'_>, text: Option<&Text>| decode(call, text, b"-_");
 
-        /// The version of libvmod-digest that this follows
+        /// Returns the version of libvmod-digest with which this module is compatible
         fn version() -> STRING, pure = |_| "1.0.2";
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_adler32(_: STRING) -> STRING, pure = |_, text: &[u8]| hex(&adler2::adler32_slice(text).to_le_bytes());
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_crc32(_: STRING) -> STRING, pure = |_, text: &[u8]| crc(text, &crc::CRC_32_BZIP2);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_crc32b(_: STRING) -> STRING, pure = |_, text: &[u8]| crc(text, &crc::CRC_32_ISO_HDLC);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_gost(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<gost94::Gost94Test>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_md2(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<md2::Md2>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_md4(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<md4::Md4>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_md5(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<md5::Md5>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_ripemd128(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<ripemd::Ripemd128>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_ripemd160(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<ripemd::Ripemd160>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_ripemd256(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<ripemd::Ripemd256>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_ripemd320(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<ripemd::Ripemd320>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_sha1(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<sha1::Sha1>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_sha224(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<sha2::Sha224>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_sha256(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<sha2::Sha256>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_sha384(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<sha2::Sha384>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_sha512(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<sha2::Sha512>(text);
 
-        /// That hash of a text (of no bytes when it is unset), in hex
+        /// Returns this hash of a string (of no bytes if it is unset), in hex
         fn hash_whirlpool(_: STRING) -> STRING, pure = |_, text: &[u8]| hash::<whirlpool::Whirlpool>(text);
     }
 

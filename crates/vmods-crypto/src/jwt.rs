@@ -29,188 +29,189 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// Signed tokens: HS256, HS384 and HS512 with a secret; RS256, RS384, RS512, PS256, PS384, PS512, ES256 and ES384 with a
-    /// key in PEM. What a reader or writer was told belongs to the task. Not built: ES512, encrypted tokens, several
-    /// signatures
+    /// JSON Web Tokens: HS256, HS384 and HS512 with a secret; RS256, RS384, RS512, PS256, PS384, PS512, ES256 and ES384
+    /// with a key in PEM. The state of a reader or writer belongs to the task. ES512, encrypted tokens and multiple
+    /// signatures aren't supported
     pub(crate) static VMOD = jwt;
 
-    /// Reads a token and checks it
+    /// Reads and verifies a token
     object reader() -> Reader = |_, _: &str| Ok(Reader(())), methods {
-        /// Takes a token, with or without "Bearer " before it: whether it is one. Nothing is checked yet
+        /// Parses a token, with or without the prefix "Bearer "; returns whether it is well-formed. Nothing is verified yet
         fn parse(token: STRING) -> BOOL, local = parse;
 
-        /// The same
+        /// Same as parse
         fn from_string(token: STRING) -> BOOL, local = parse;
 
-        /// Takes the secret, or the public key in PEM: whether it isn't empty
+        /// Sets the secret, or the public key in PEM; returns whether it isn't empty
         fn set_key(key: STRING, encoding: Encoding = Ascii) -> BOOL, local = set_key;
 
-        /// Takes a key in JSON (RFC 7517), or several: how many can be used, which those of P-521 can't
+        /// Sets one or several keys in JSON (RFC 7517); returns the number of usable ones. Keys of P-521 aren't supported
         fn set_jwk(jwk: STRING) -> INT, local = set_jwk;
 
-        /// Whether the token names this algorithm, was signed so with the key, and isn't past its exp nor before its nbf.
-        /// check_kid has its kid choose among keys in JSON: always, or where both have one
+        /// Returns whether the token names this algorithm, has a valid signature with the key, and the time is between its
+        /// nbf and its exp. With check_kid the token's kid selects a key of a JSON key set: always, or if both have a kid
         fn verify(
             expected_alg: STRING, check_kid: CheckKid = None, check_exp: BOOL = true, check_nbf: BOOL = true
         ) -> BOOL, local = reader_verify;
 
-        /// Whether there is a token: what has no claims isn't taken for one
+        /// Returns whether there is a token with claims
         fn is_jwt() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| read(call, this).token.is_some();
 
-        /// What the header says as alg
+        /// Returns alg of the header
         fn get_alg() -> STRING, local = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "alg");
 
-        /// What the header says as typ
+        /// Returns typ of the header
         fn get_typ() -> STRING, local = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "typ");
 
-        /// What the header says as kid
+        /// Returns kid of the header
         fn get_kid() -> STRING, local = |this: &Reader, call: &mut Call<'_>| header_text(call, this, "kid");
 
-        /// What the header says as b64; false when it says nothing
+        /// Returns b64 of the header; false if it has none
         fn get_b64() -> BOOL, local = get_b64;
 
-        /// The claim sub, if it is a text
+        /// Returns the claim sub, if it is a string
         fn get_sub(default: STRING = null) -> STRING, local = get_sub;
 
-        /// The claim iss, if it is a text
+        /// Returns the claim iss, if it is a string
         fn get_iss(default: STRING = null) -> STRING, local = get_iss;
 
-        /// The claim jti, if it is a text
+        /// Returns the claim jti, if it is a string
         fn get_jti(default: STRING = null) -> STRING, local = get_jti;
 
-        /// The claim exp; VCL fails when has_exp() is false
+        /// Returns the claim exp; VCL fails if has_exp() is false
         fn get_exp() -> TIME, local = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "exp");
 
-        /// Whether there is a claim exp that is a number
+        /// Returns whether there is a claim exp that is a number
         fn has_exp() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "exp");
 
-        /// The claim nbf; VCL fails when has_nbf() is false
+        /// Returns the claim nbf; VCL fails if has_nbf() is false
         fn get_nbf() -> TIME, local = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "nbf");
 
-        /// Whether there is a claim nbf that is a number
+        /// Returns whether there is a claim nbf that is a number
         fn has_nbf() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "nbf");
 
-        /// The claim iat; VCL fails when has_iat() is false
+        /// Returns the claim iat; VCL fails if has_iat() is false
         fn get_iat() -> TIME, local = |this: &Reader, call: &mut Call<'_>| claim_time(call, this, "iat");
 
-        /// Whether there is a claim iat that is a number
+        /// Returns whether there is a claim iat that is a number
         fn has_iat() -> BOOL, local = |this: &Reader, call: &mut Call<'_>| has_time(call, this, "iat");
 
-        /// A claim: a text as it is, anything else as JSON
+        /// Returns a claim: a string as it is, any other type as JSON
         fn get_claim(claim: STRING, def: STRING = null) -> STRING, local = get_claim;
 
-        /// A claim that is a text
+        /// Returns a claim of type string
         fn get_claim_string(claim: STRING, def: STRING = null) -> STRING, local = get_claim_string;
 
-        /// A claim that is true or false
+        /// Returns a claim of type boolean
         fn get_claim_bool(claim: STRING, def: BOOL = false) -> BOOL, local = get_claim_bool;
 
-        /// A claim that is a number
+        /// Returns a claim of type number
         fn get_claim_number(claim: STRING, def: REAL = 0.0) -> REAL, local = get_claim_number;
 
-        /// The whole number that is next to a claim
+        /// Returns a claim of type number, rounded to the nearest integer
         fn get_claim_integer(claim: STRING, def: INT = 0) -> INT, local = get_claim_integer;
 
-        /// The header as it came
+        /// Returns the header as received
         fn get_header_encoded() -> STRING, local = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 0);
 
-        /// The claims as they came
+        /// Returns the claims as received
         fn get_payload_encoded() -> STRING, local = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 1);
 
-        /// The signature as it came
+        /// Returns the signature as received
         fn get_signature() -> STRING, local = |this: &Reader, call: &mut Call<'_>| encoded(call, this, 2);
 
-        /// The token's header, as JSON; unset without a token
+        /// Returns the token's header, as JSON; unset without a token
         fn get_header() -> STRING, local = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.header);
 
-        /// The token's claims, as JSON; unset without a token
+        /// Returns the token's claims, as JSON; unset without a token
         fn get_payload() -> STRING, local = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.payload);
 
-        /// The token; unset without one
+        /// Returns the token; unset without one
         fn to_string() -> STRING, local = |this: &Reader, call: &mut Call<'_>| part(call, this, |token| &token.text);
     }
 
-    /// Makes a token
+    /// Creates a token
     object writer() -> Writer = |_, _: &str| Ok(Writer(())), methods {
-        /// The algorithm, HS256 if none is set
+        /// Sets the algorithm (default HS256)
         fn set_alg(alg: STRING) -> VOID, local = set_alg;
 
-        /// The claim iss
+        /// Sets the claim iss
         fn set_iss(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "iss");
 
-        /// The claim sub
+        /// Sets the claim sub
         fn set_sub(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "sub");
 
-        /// The claim aud
+        /// Sets the claim aud
         fn set_aud(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "aud");
 
-        /// The claim jti
+        /// Sets the claim jti
         fn set_jti(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_text(call, this, value, "jti");
 
-        /// The claim exp, in whole seconds
+        /// Sets the claim exp, in whole seconds
         fn set_exp(time: TIME) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "exp");
 
-        /// The claim nbf
+        /// Sets the claim nbf
         fn set_nbf(time: TIME) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "nbf");
 
-        /// The claim iat
+        /// Sets the claim iat
         fn set_iat(time: TIME) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, time: f64| set_time(call, this, time, "iat");
 
-        /// The header's typ, JWT if none is set
+        /// Sets the header's typ (default JWT)
         fn set_typ(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_header_text(call, this, value, "typ");
 
-        /// The header's kid
+        /// Sets the header's kid
         fn set_kid(value: STRING) -> VOID, local
             = |this: &Writer, call: &mut Call<'_>, value: &[u8]| set_header_text(call, this, value, "kid");
 
-        /// Makes exp so much after now
+        /// Sets exp to now plus this duration
         fn set_duration(duration: DURATION) -> VOID, local = set_duration;
 
-        /// All claims, as JSON
+        /// Sets all claims, as JSON
         fn set_payload(payload: STRING) -> VOID, local = set_payload;
 
-        /// No claim sub
+        /// Removes the claim sub
         fn delete_sub() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "sub");
 
-        /// No claim iss
+        /// Removes the claim iss
         fn delete_iss() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "iss");
 
-        /// No claim jti
+        /// Removes the claim jti
         fn delete_jti() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "jti");
 
-        /// No claim exp
+        /// Removes the claim exp
         fn delete_exp() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "exp");
 
-        /// No claim nbf
+        /// Removes the claim nbf
         fn delete_nbf() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "nbf");
 
-        /// No claim iat
+        /// Removes the claim iat
         fn delete_iat() -> VOID, local = |this: &Writer, call: &mut Call<'_>| delete(call, this, "iat");
 
-        /// Begins with the header and claims of a token
+        /// Starts with the header and claims of an existing token
         fn parse(token: STRING) -> VOID, local = from_string;
 
-        /// The same
+        /// Same as parse
         fn from_string(token: STRING) -> VOID, local = from_string;
 
-        /// The token, signed with the secret or the private key in PEM (PKCS #8, or PKCS #1 for RSA); unset when that fails
+        /// Returns the token, signed with the secret or the private key in PEM (PKCS #8, or PKCS #1 for RSA); unset if that
+        /// fails
         fn generate(key: STRING, encoding: Encoding = Ascii) -> STRING, local = generate;
 
-        /// The same
+        /// Same as generate
         fn to_string(key: STRING, encoding: Encoding = Ascii) -> STRING, local = generate;
 
-        /// Forgets all that this task did
+        /// Discards the state of this task
         fn reset() -> VOID, local = reset;
 
-        /// Whether parse, from_string, set_payload, generate or to_string failed in this task
+        /// Returns whether parse, from_string, set_payload, generate or to_string failed in this task
         fn error() -> BOOL, local = |this: &Writer, call: &mut Call<'_>| written(call, this).has_failed;
     }
 

@@ -21,22 +21,22 @@ vrt::vmod! {
     pub(crate) static VMOD = uuid;
 
     functions {
-        /// As uuid_v1
+        /// Same as uuid_v1
         fn uuid() -> STRING, local = |call: &mut Call<'_>| v1(call);
 
-        /// A UUID out of the time and a number of this process
+        /// Returns a UUID of the time and a number of this process
         fn uuid_v1() -> STRING, local = |call: &mut Call<'_>| v1(call);
 
-        /// A UUID out of a namespace (nil, ns:DNS, ns:URL, ns:OID, ns:X500, or a UUID) and a name; unset, with a VCL_Error
-        /// record, for another namespace
+        /// Returns a UUID of a namespace (nil, ns:DNS, ns:URL, ns:OID, ns:X500, or a UUID) and a name; unset, with a
+        /// VCL_Error record, for another namespace
         fn uuid_v3(namespace: STRING, name: STRING) -> STRING, local
             = |call: &mut Call<'_>, namespace: &[u8], name: &[u8]| named(call, namespace, name, "uuid_v3", v3);
 
-        /// A random UUID
+        /// Returns a random UUID
         fn uuid_v4() -> STRING, local = |_| Uuid::new_v4().to_string();
 
-        /// A UUID out of a namespace (nil, ns:DNS, ns:URL, ns:OID, ns:X500, or a UUID) and a name; unset, with a VCL_Error
-        /// record, for another namespace
+        /// Returns a UUID of a namespace (nil, ns:DNS, ns:URL, ns:OID, ns:X500, or a UUID) and a name; unset, with a
+        /// VCL_Error record, for another namespace
         fn uuid_v5(namespace: STRING, name: STRING) -> STRING, local
             = |call: &mut Call<'_>, namespace: &[u8], name: &[u8]| named(call, namespace, name, "uuid_v5", v5);
     }

@@ -6,19 +6,19 @@ use vrt::vmod::{Call, CallResult, STRING, VOID, give};
 use vrt::{Failure, Text};
 
 vrt::vmod! {
-    /// Reduces Accept and similar fields to one of a few words
+    /// Normalises Accept and similar headers to one of a few words
     pub(crate) static VMOD = accept;
 
-    /// Words that a site has, and the one for everybody else
+    /// The words that a site supports, and a fallback
     object rule(fallback: STRING) -> Rule = new, methods {
         /// Adds a word
         fn add(string: STRING) -> VOID = rule_add;
 
-        /// Takes a word out
+        /// Removes a word
         fn remove(string: STRING) -> VOID = remove;
 
-        /// The word of the highest q in the field, as it was added; the fallback when none is in it, or the field is
-        /// malformed. Words are alike in any case, and only as a whole
+        /// Returns the word with the highest q in the header, as it was added; the fallback if it has none of them or is
+        /// malformed. Words are compared as a whole, ignoring case
         fn filter(_: STRING) -> STRING, local = filter;
     }
 }

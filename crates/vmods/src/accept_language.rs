@@ -13,18 +13,19 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// The best of a site's languages for an Accept-Language field, as RFC 4647 has it
+    /// Selects the best of a site's languages for an Accept-Language header (RFC 4647)
     pub(crate) static VMOD = accept_language;
 
     functions {
-        /// One language, by RFC 4647's lookup: of the ranges in order of their q, the first of which a language is left when
-        /// subtags are cut off its end (de-AT: de). Languages are a list with spaces or commas, and come back as written in
-        /// it. Without a match, the default, or else the first of the list. Ranges after `most` are not read
+        /// Returns one language by RFC 4647's lookup: ranges are tried in order of their q, each with subtags removed from
+        /// its end (de-AT: de) until a language matches. Languages are separated by spaces or commas and returned as
+        /// written there. Without a match it returns the default, or else the first language. At most `most` ranges are
+        /// read
         fn lookup(accept: STRING, languages: STRING, default: STRING = null, most: INT = 100) -> STRING, pure
             = accept_language_lookup;
 
-        /// All languages that the field accepts, best first, with ", " between, by RFC 4647's basic filtering (de: de, de-AT)
-        /// or extended filtering (de-DE: also de-Latn-DE). Empty when there are none
+        /// Returns all languages that the header accepts, best first, separated by ", ", by RFC 4647's basic filtering (de:
+        /// de, de-AT) or extended filtering (de-DE: also de-Latn-DE). Empty if there are none
         fn filter(accept: STRING, languages: STRING, by: By = Basic, most: INT = 100) -> STRING, pure
             = accept_language_filter;
     }

@@ -19,17 +19,17 @@ const RULES: usize = 10_000;
 const FAULTS: usize = 10;
 
 vrt::vmod! {
-    /// Access lists as texts: addresses and networks (ADDRESS/BITS), IPv4 and IPv6, between commas; one with ! before it
-    /// denies, wherever it stands. A rule that is neither matches nothing, and is logged as VCL_Error unless the whole text
-    /// is a word
+    /// Access lists as strings: IPv4 and IPv6 addresses and networks (ADDRESS/BITS), separated by commas. A rule with a
+    /// leading ! denies, wherever it is in the list. An invalid rule matches nothing, and is logged as VCL_Error unless the
+    /// whole string is a word
     pub(crate) static VMOD = aclplus;
 
     functions {
-        /// Whether a rule matches the address, and none that denies does
+        /// Returns whether a rule matches the address and no denying rule does
         fn match(ip: IP, acl: STRING) -> BOOL, local
             = |call: &mut Call<'_>, ip: Option<SocketAddr>, acl: Option<&Text>| find(call, ip, acl).is_some();
 
-        /// The rule that matches, as it stands in the text; unset when match() is false
+        /// Returns the matching rule as written; unset if match() is false
         fn find(ip: IP, acl: STRING) -> STRING, local = find;
     }
 }

@@ -37,51 +37,52 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// Names whose addresses become the backends of directors that subscribe (udo). The system's resolver is asked, off the
-    /// threads that serve: while requests wait until there is an address, later every ttl, also when nobody asks. It tells
-    /// no TTLs, which counts as a TTL of 0: for those the ttl that is set holds. It knows no SRV records
+    /// DNS names whose addresses become the backends of subscribed directors (udo). The system's resolver is used outside
+    /// of the serving threads: requests wait for the first lookup; later lookups happen every ttl, even without requests.
+    /// The resolver reports no TTLs (which counts as a TTL of 0, so the configured ttl applies) and no SRV records
     pub(crate) static VMOD = activedns;
 
     needs { Authorities }
 
     functions {
-        /// The ttl of the groups made after it; 10 seconds at first
+        /// Sets the ttl of groups created later (default 10s)
         fn set_default_ttl(ttl: DURATION) -> VOID = set_default_ttl;
     }
 
-    /// A name: HOST, HOST:PORT or http[s]://HOST:PORT, port 80 when none is given, 443 with https:// or a template that has
-    /// .ssl. By https the certificate must be for the name, from an authority that the system trusts, or as the template says.
-    /// Nothing is looked up before there is a name and a subscriber
+    /// A name: HOST, HOST:PORT or http[s]://HOST:PORT (default port 80; 443 with https:// or a template that has .ssl).
+    /// With https the certificate must be for the name and from an authority that the system trusts, unless the template
+    /// says otherwise. Nothing is looked up before there is a name and a subscriber
     object dns_group(host: STRING = null) -> Arc<Group> = new, methods {
-        /// What directors subscribe with
+        /// Returns the tag with which directors subscribe
         fn get_tag() -> STRING, local = |this: &Arc<Group>, _| this.tag.clone();
 
-        /// The name: HOST, HOST:PORT or http[s]://HOST:PORT
+        /// Sets the name: HOST, HOST:PORT or http[s]://HOST:PORT
         fn set_host(host: STRING) -> VOID = set_host;
 
-        /// The port of all backends, over one in the name
+        /// Sets the port of all backends, overriding that of the name
         fn set_port(port: STRING) -> VOID = set_port;
 
-        /// How old addresses may be before they are looked up again
+        /// Sets how old addresses may be before they are looked up again
         fn set_ttl(ttl: DURATION) -> VOID
             = |this: &Arc<Group>, _, ttl: f64| set(this, |settings| settings.ttl = ttl.max(0.0));
 
-        /// Whether the DNS's TTL or the group's holds. As the resolver tells none, each rule gives the group's
+        /// Selects the TTL of the DNS or of the group. The resolver reports no TTLs, so the group's always applies
         fn set_ttl_rule(rule: Rule) -> VOID = |_: &Arc<Group>, _, _: Rule| ();
 
-        /// Only the addresses of one family count; both do at first
+        /// Restricts the addresses to one family (default: both)
         fn set_ipv_rule(rule: DnsGroupRule) -> VOID = set_ipv_rule;
 
-        /// A lookup that finds no address that counts changes nothing. One that fails never does
+        /// Keeps the known addresses if a lookup finds no usable one. A failed lookup always keeps them
         fn set_update_rule(rule: RuleWord) -> VOID = set_update_rule;
 
-        /// The backends have all that this one says, but for its addresses. Their Host is its .host_header, else the name
+        /// Sets a backend whose attributes, except its addresses, apply to all backends. Their Host is its .host_header, or
+        /// else the name
         fn set_backend_template(backend: BACKEND) -> VOID = set_backend_template;
 
-        /// The backends' probe, over the template's
+        /// Sets the probe of the backends, overriding the template's
         fn set_probe_template(probe: PROBE) -> VOID = set_probe_template;
 
-        /// The name is looked up again when somebody needs a backend next
+        /// Looks the name up again at the next use
         fn refresh(what: What) -> VOID = refresh;
     }
 

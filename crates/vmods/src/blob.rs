@@ -23,41 +23,41 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// Binary data: encodings, comparison, parts
+    /// Binary data: encoding, comparison, parts
     pub(crate) static VMOD = blob;
 
     functions {
-        /// Decodes text, or its first length bytes
+        /// Decodes a string, or its first length bytes
         fn decode(decoding: Encoding = Identity, length: INT = 0, encoded: STRANDS) -> BLOB, pure = decode;
 
         /// Encodes a blob
         fn encode(encoding: Encoding = Identity, case: Case = Default, blob: BLOB) -> STRING, pure = blob_encode;
 
-        /// Decodes text and encodes it again
+        /// Decodes a string and encodes it again
         fn transcode(
             decoding: Encoding = Identity, encoding: Encoding = Identity, case: Case = Default, length: INT = 0,
             encoded: STRANDS
         ) -> STRING, pure = transcode;
 
-        /// Whether both are the very same bytes in memory
+        /// Returns whether both are the same bytes in memory
         fn same(_: BLOB, _: BLOB) -> BOOL, local = same;
 
-        /// Whether both have the same contents
+        /// Returns whether both have the same content
         fn equal(_: BLOB, _: BLOB) -> BOOL, pure = equal;
 
-        /// The number of bytes
+        /// Returns the number of bytes
         fn length(_: BLOB) -> INT, pure = |_, blob: Option<&Blob>| blob.map_or(0, |blob| blob.as_bytes().len() as i64);
 
-        /// A part
+        /// Returns a part
         fn sub(_: BLOB, length: BYTES, offset: BYTES = 0) -> BLOB, pure = sub;
     }
 
     /// A constant blob, decoded once
     object blob(decoding: Encoding = Identity, encoded: STRANDS) -> Constant = new, methods {
-        /// The blob
+        /// Returns the blob
         fn get() -> BLOB, local = |this: &Constant, _| Some(this.blob.clone());
 
-        /// The blob, encoded; remembered for the next time
+        /// Returns the encoded blob; the result is cached
         fn encode(encoding: Encoding = Identity, case: Case = Default) -> STRING, local = encode_constant;
     }
 }

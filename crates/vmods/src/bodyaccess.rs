@@ -11,20 +11,20 @@ use vrt::vmod::{Call, CallResult, INT, VOID, give};
 use vmod_support::args::gave_up;
 
 vrt::vmod! {
-    /// The request's body, once std.cache_req_body keeps it; without it VCL_Error says so
+    /// The request's body, which std.cache_req_body must have cached; otherwise calls log a VCL_Error
     pub(crate) static VMOD = bodyaccess;
 
     functions {
-        /// 1 when the body matches, 0 when not, -1 when it can't be had
+        /// Returns 1 if the body matches, 0 if it doesn't, -1 if it isn't available
         fn rematch_req_body(re: REGEX) -> INT, local, only(Method::Recv.set()) = rematch_req_body;
 
-        /// Adds the body to what vcl_hash hashes
+        /// Adds the body to the cache key; in vcl_hash
         fn hash_req_body() -> VOID, local, only(Method::Hash.set()) = hash_req_body;
 
-        /// Bytes of the body; -1 when it can't be had
+        /// Returns the number of bytes of the body; -1 if it isn't available
         fn len_req_body() -> INT, local, only(Method::Recv.set()) = len_req_body;
 
-        /// Writes the body to the log, a Debug record for each so many bytes
+        /// Writes the body to the log, one Debug record per `length` bytes
         fn log_req_body(prefix: STRING = "", length: INT = 200) -> VOID, local = log;
     }
 }

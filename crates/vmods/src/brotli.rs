@@ -14,19 +14,19 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// Bodies packed and unpacked in br on their way into the cache
+    /// Compresses bodies with br, or decompresses them, before they are stored
     pub(crate) static VMOD = brotli;
 
     functions {
-        /// Sees that the parameter http_brotli_support is on: then backends are asked for br and gzip, and clients get what they like best of
-        /// both. Only BOTH is built
+        /// Checks that the parameter http_brotli_support is on: then br and gzip are requested from backends, and clients
+        /// get the encoding that they prefer. Only BOTH is supported
         fn init(encoding: Encoding = Both, transcode: BOOL = true) -> VOID, only(Method::Init.set()) = init;
 
-        /// Packs the body in br before it is stored, whatever it comes in; as beresp.do_brotli
+        /// Compresses the body with br before it is stored, whatever its encoding; same as beresp.do_brotli
         fn compress() -> VOID, local, only(Method::BackendResponse.set())
             = |call: &mut Call<'_>| set(call, Var::BerespDoBrotli);
 
-        /// Unpacks a body that comes in br before it is stored; as beresp.do_unbrotli
+        /// Decompresses a br body before it is stored; same as beresp.do_unbrotli
         fn decompress() -> VOID, local, only(Method::BackendResponse.set())
             = |call: &mut Call<'_>| set(call, Var::BerespDoUnbrotli);
     }

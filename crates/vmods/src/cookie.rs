@@ -13,33 +13,33 @@ use vrt::{Text, Value};
 use vmod_support::args::gave_up;
 
 vrt::vmod! {
-    /// Reads and rewrites the Cookie field
+    /// Reads and rewrites the Cookie header
     pub(crate) static VMOD = cookie;
 
     functions {
-        /// Forgets all cookies
+        /// Removes all cookies
         fn clean() -> VOID, local = clean;
 
-        /// Forgets one cookie
+        /// Removes one cookie
         fn delete(cookiename: STRING) -> VOID, local = delete;
 
-        /// Forgets the cookies of a list with commas
+        /// Removes the cookies of a comma-separated list
         fn filter(filterstring: STRING) -> VOID, local = |call: &mut Call<'_>, list: &[u8]| filter(call, list, false);
 
         /// Old name of keep
         fn filter_except(filterstring: STRING) -> VOID, local
             = |call: &mut Call<'_>, list: &[u8]| filter(call, list, true);
 
-        /// Forgets the cookies whose names match
+        /// Removes the cookies whose names match
         fn filter_re(expression: REGEX) -> VOID, local = |call: &mut Call<'_>, regex: &Arc<Regex>| filter_re(call, regex, false);
 
-        /// Forgets all cookies but those of a list with commas
+        /// Removes all cookies except those of a comma-separated list
         fn keep(filterstring: STRING) -> VOID, local = |call: &mut Call<'_>, list: &[u8]| filter(call, list, true);
 
-        /// Forgets all cookies but those whose names match
+        /// Removes all cookies except those whose names match
         fn keep_re(expression: REGEX) -> VOID, local = |call: &mut Call<'_>, regex: &Arc<Regex>| filter_re(call, regex, true);
 
-        /// The HTTP date a while after a time
+        /// Returns the HTTP date of a time plus a duration
         fn format_date(now: TIME, timedelta: DURATION) -> STRING, pure
             = |_, now: f64, timedelta: f64| format_date(now, timedelta);
 
@@ -47,19 +47,19 @@ vrt::vmod! {
         fn format_rfc1123(now: TIME, timedelta: DURATION) -> STRING, pure
             = |_, now: f64, timedelta: f64| format_date(now, timedelta);
 
-        /// The value of a cookie; unset when there is none
+        /// Returns the value of a cookie; unset if there is none
         fn get(cookiename: STRING) -> STRING, local = cookie_get;
 
-        /// The value of the first cookie whose name matches; unset when none does
+        /// Returns the value of the first cookie whose name matches; unset if none does
         fn get_re(expression: REGEX) -> STRING, local = get_re;
 
-        /// All cookies as the value of a Cookie field
+        /// Returns all cookies as the value of a Cookie header
         fn get_string() -> STRING, local = |call: &mut Call<'_>| jar(call).line();
 
-        /// Whether there is such a cookie
+        /// Returns whether there is such a cookie
         fn isset(cookiename: STRING) -> BOOL, local = isset;
 
-        /// Reads the value of a Cookie field, after forgetting what was read before
+        /// Parses the value of a Cookie header; earlier cookies are discarded
         fn parse(cookieheader: STRING) -> VOID, local = parse;
 
         /// Sets a cookie

@@ -42,96 +42,95 @@ vrt::vmod_args! {
 }
 
 vrt::vmod! {
-    /// The cookies of the Cookie field of req or bereq, and of the Set-Cookie fields of resp or beresp. What is changed shows
-    /// nowhere until write() or setcookie_write(). Names count in their case
+    /// The cookies in the Cookie header of req or bereq, and in the Set-Cookie headers of resp or beresp. Changes take
+    /// effect with write() or setcookie_write(). Names are case-sensitive
     pub(crate) static VMOD = cookieplus;
 
     functions {
-        /// Adds a cookie, in the place of those of that name unless override is false; where only kept ones are written it is
-        /// kept
+        /// Adds a cookie, which replaces those of that name unless override is false. With keep it counts as kept
         fn add(name: STRING, value: STRING, keep: BOOL = true, override: BOOL = true) -> VOID, local = add_cookie;
 
-        /// The value of the first cookie of that name, or the last
+        /// Returns the value of the first or last cookie of that name
         fn get(name: STRING, default: STRING = null, occurrence: Occurrence = First) -> STRING, local = get;
 
-        /// The value of the first cookie whose name matches
+        /// Returns the value of the first cookie whose name matches
         fn get_regex(regex: STRING, default: STRING = null) -> STRING, local = |call: &mut Call<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::Cookie, "get_regex", regex, default);
 
-        /// Deletes the cookies of that name, kept ones excepted unless told
+        /// Deletes the cookies of that name; kept ones only with delete_keep
         fn delete(name: STRING, delete_keep: BOOL = false) -> VOID, local = |call: &mut Call<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::Cookie, &Wanted::Name(name), kept_too);
 
-        /// Deletes the cookies whose names match, kept ones excepted unless told
+        /// Deletes the cookies whose names match; kept ones only with delete_keep
         fn delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, local = |call: &mut Call<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::Cookie, "delete_regex", regex, kept_too);
 
-        /// From now on only kept cookies are written: those of that name, and added ones
+        /// Keeps the cookies of that name. Only kept cookies, and added ones, are written from now on
         fn keep(name: STRING) -> VOID, local = |call: &mut Call<'_>, name: &[u8]| keep_each(call, Kind::Cookie, &Wanted::Name(name));
 
-        /// The same for the cookies whose names match
+        /// Keeps the cookies whose names match, as keep
         fn keep_regex(regex: STRING) -> VOID, local = |call: &mut Call<'_>, regex: &[u8]| keep_regex(call, Kind::Cookie, "keep_regex", regex);
 
-        /// Leaves one of the cookies of that name
+        /// Removes all but one of the cookies of that name
         fn remove_duplicate(name: STRING, keep: Occurrence = First) -> VOID, local = remove_duplicate;
 
-        /// Leaves one of the cookies of each name
+        /// Removes all but one of the cookies of each name
         fn remove_all_duplicates(keep: Occurrence = First) -> VOID, local = remove_all_duplicates;
 
-        /// Forgets that this cookie was deleted: setcookie_add_deleted() leaves the client's alone
+        /// Undoes the deletion of a cookie for setcookie_add_deleted(), which then leaves the client's cookie alone
         fn remove_deleted(name: STRING) -> VOID, local = remove_deleted;
 
-        /// The same for those whose names match
+        /// Undoes the deletion of the cookies whose names match, as remove_deleted
         fn remove_deleted_regex(regex: STRING) -> VOID, local = remove_deleted_regex;
 
-        /// How many cookies write() would write
+        /// Returns the number of cookies that write() would write
         fn count() -> INT, local = |call: &mut Call<'_>| count(call, Kind::Cookie);
 
-        /// What write() would write
+        /// Returns the value that write() would write
         fn as_string() -> STRING, local = as_string;
 
-        /// Works on these cookies from now on, in place of the field's
+        /// Replaces the cookies of the header by these
         fn parse(cookies: STRING) -> VOID, local = parse;
 
-        /// Replaces what matches pattern in the names or values of the cookies whose names match name, once or always
+        /// Replaces the first match or all matches of pattern in the names or values of the cookies whose names match name
         fn regsub(name: STRING, where: Where, pattern: STRING, replace: STRING, repeat: BOOL = false) -> VOID, local
             = regsub;
 
-        /// Forgets all that was done and not written
+        /// Discards all changes that aren't written
         fn reset() -> VOID, local = |call: &mut Call<'_>| reset(call, Kind::Cookie);
 
-        /// Makes what is left the Cookie field; there is none when nothing is left
+        /// Writes the remaining cookies to the Cookie header; removes it if none is left
         fn write() -> VOID, local = |call: &mut Call<'_>| write(call, Kind::Cookie);
 
-        /// Adds a Set-Cookie, in the place of those of that name unless override is false; with Expires and Max-Age, Domain,
-        /// Path, Secure, HttpOnly and what extra says as given
+        /// Adds a Set-Cookie header, which replaces those of that name unless override is false; with the given Expires and
+        /// Max-Age, Domain, Path, Secure, HttpOnly and extra attributes
         fn setcookie_add(..SetCookie<'_>) -> VOID, local, only(SET) = add_set_cookie;
 
-        /// Adds a Set-Cookie that ends it for each cookie that was deleted from the request
+        /// Adds a Set-Cookie header that expires each cookie that was deleted from the request
         fn setcookie_add_deleted(keep: BOOL = true) -> VOID, local, only(SET) = setcookie_add_deleted;
 
-        /// How many Set-Cookies setcookie_write() would leave
+        /// Returns the number of Set-Cookie headers that setcookie_write() would write
         fn setcookie_count() -> INT, local, only(SET) = |call: &mut Call<'_>| count(call, Kind::SetCookie);
 
-        /// Forgets all that was done to Set-Cookies and not written
+        /// Discards all changes to Set-Cookie headers that aren't written
         fn setcookie_reset() -> VOID, local, only(SET) = |call: &mut Call<'_>| reset(call, Kind::SetCookie);
 
-        /// The value that the first Set-Cookie of that name sets
+        /// Returns the value in the first Set-Cookie header of that name
         fn setcookie_get(name: STRING, default: STRING = null) -> STRING, local, only(SET) = |call: &mut Call<'_>, name: &[u8], default: Option<&Text>| find(call, Kind::SetCookie, &Wanted::Name(name), default);
 
-        /// The value that the first Set-Cookie sets whose name matches
+        /// Returns the value in the first Set-Cookie header whose name matches
         fn setcookie_get_regex(regex: STRING, default: STRING = null) -> STRING, local, only(SET) = |call: &mut Call<'_>, regex: &[u8], default: Option<&Text>| get_regex(call, Kind::SetCookie, "setcookie_get_regex", regex, default);
 
-        /// Deletes the Set-Cookies of that name, kept ones excepted unless told
+        /// Deletes the Set-Cookie headers of that name; kept ones only with delete_keep
         fn setcookie_delete(name: STRING, delete_keep: BOOL = false) -> VOID, local, only(SET) = |call: &mut Call<'_>, name: &[u8], kept_too: bool| drop_each(call, Kind::SetCookie, &Wanted::Name(name), kept_too);
 
-        /// Deletes the Set-Cookies whose names match, kept ones excepted unless told
+        /// Deletes the Set-Cookie headers whose names match; kept ones only with delete_keep
         fn setcookie_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, local, only(SET) = |call: &mut Call<'_>, regex: &[u8], kept_too: bool| delete_regex(call, Kind::SetCookie, "setcookie_delete_regex", regex, kept_too);
 
-        /// From now on only kept Set-Cookies are written: those of that name, and added ones
+        /// Keeps the Set-Cookie headers of that name. Only kept ones, and added ones, are written from now on
         fn setcookie_keep(name: STRING) -> VOID, local, only(SET) = |call: &mut Call<'_>, name: &[u8]| keep_each(call, Kind::SetCookie, &Wanted::Name(name));
 
-        /// The same for the Set-Cookies whose names match
+        /// Keeps the Set-Cookie headers whose names match, as setcookie_keep
         fn setcookie_keep_regex(regex: STRING) -> VOID, local, only(SET) = |call: &mut Call<'_>, regex: &[u8]| keep_regex(call, Kind::SetCookie, "setcookie_keep_regex", regex);
 
-        /// Makes what is left the Set-Cookie fields
+        /// Writes the remaining Set-Cookie headers
         fn setcookie_write() -> VOID, local, only(SET) = |call: &mut Call<'_>| write(call, Kind::SetCookie);
     }
 

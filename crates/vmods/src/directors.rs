@@ -19,129 +19,129 @@ use vrt::{BackendRef, Blob, Failure, Method};
 use vmod_support::args::fail;
 
 vrt::vmod! {
-    /// Choosing among backends
+    /// Directors: select one of several backends
     pub(crate) static VMOD = directors;
 
     functions {
-        /// A backend or director of this VCL by name; in vcl_init and vcl_fini only
+        /// Returns a backend or director of this VCL by name; only in vcl_init and vcl_fini
         fn lookup(_: STRING) -> BACKEND, local, only(Methods::HOUSEKEEPING) = lookup;
     }
 
-    /// Takes the next healthy one in turn
+    /// Selects healthy backends in turn
     object round_robin() -> Arc<Simple> = |call: &mut Call<'_>, name: &str| simple(call, name, Kind::RoundRobin), methods {
         /// Adds a backend
         fn add_backend(_: BACKEND) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>| add(this, backend, 0.0);
 
-        /// Takes a backend out
+        /// Removes a backend
         fn remove_backend(_: BACKEND) -> VOID = remove;
 
-        /// The director, to set as req.backend_hint or bereq.backend
+        /// Returns the director, to set as req.backend_hint or bereq.backend
         fn backend() -> BACKEND, local = itself;
     }
 
-    /// Takes the first healthy one; sticky: stays with it until it fails
+    /// Selects the first healthy backend; with sticky it stays with this backend until it fails
     object fallback(sticky: BOOL = false) -> Arc<Simple> = |call: &mut Call<'_>, name: &str, sticky: bool| simple(call, name, Kind::Fallback { sticky }), methods {
         /// Adds a backend
         fn add_backend(_: BACKEND) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>| add(this, backend, 0.0);
 
-        /// Takes a backend out
+        /// Removes a backend
         fn remove_backend(_: BACKEND) -> VOID = remove;
 
-        /// The director, to set as req.backend_hint or bereq.backend
+        /// Returns the director, to set as req.backend_hint or bereq.backend
         fn backend() -> BACKEND, local = itself;
     }
 
-    /// Takes any healthy one, by weight
+    /// Selects a healthy backend at random, by weight
     object random() -> Arc<Simple> = |call: &mut Call<'_>, name: &str| simple(call, name, Kind::Random), methods {
         /// Adds a backend with its weight
         fn add_backend(_: BACKEND, _: REAL) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>, weight: f64| add(this, backend, weight);
 
-        /// Takes a backend out
+        /// Removes a backend
         fn remove_backend(_: BACKEND) -> VOID = remove;
 
-        /// The director, to set as req.backend_hint or bereq.backend
+        /// Returns the director, to set as req.backend_hint or bereq.backend
         fn backend() -> BACKEND, local = itself;
     }
 
-    /// Takes the one that a text's hash belongs to
+    /// Selects a backend by the hash of a string
     object hash() -> Arc<Simple> = |call: &mut Call<'_>, name: &str| simple(call, name, Kind::Hash), methods {
         /// Adds a backend with its weight
         fn add_backend(_: BACKEND, weight: REAL = 1.0) -> VOID = |this: &Arc<Simple>, _, backend: Option<&BackendRef>, weight: f64| add(this, backend, weight);
 
-        /// Takes a backend out
+        /// Removes a backend
         fn remove_backend(_: BACKEND) -> VOID = remove;
 
-        /// The backend that a text belongs to
+        /// Returns the backend for a string
         fn backend(_: STRANDS) -> BACKEND, local = hash_backend;
     }
 
     /// Consistent hashing with warm-up and ramp-up
     object shard() -> Arc<Shard> = shard::methods::new, methods {
-        /// How often the next server is used before it must be
+        /// Sets the probability that the next backend of the ring is used in advance, to warm its cache
         fn set_warmup(probability: REAL = 0.0) -> VOID = shard::methods::set_warmup;
 
-        /// How long a server that came back gets less than its share
+        /// Sets how long a recovered backend gets less than its share
         fn set_rampup(duration: DURATION = 0.0) -> VOID = |this: &Arc<Shard>, _, seconds: f64| this.set_rampup(seconds);
 
-        /// Takes its parameters from a shard_param; none: its own
+        /// Uses the parameters of a shard_param; without one, the director's own
         fn associate(param: BLOB = null) -> VOID = shard::methods::associate;
 
-        /// Adds a backend at the next reconfigure, under its name or another identifier
+        /// Adds a backend at the next reconfigure, with its name or another identifier
         fn add_backend(
             backend: BACKEND, ident: [STRING], rampup: [DURATION], weight: [REAL]
         ) -> BOOL = shard::methods::add_backend;
 
-        /// Takes backends out at the next reconfigure, by backend, identifier or both
+        /// Removes backends at the next reconfigure, by backend, identifier or both
         fn remove_backend(backend: [BACKEND] = null, ident: [STRING] = null) -> BOOL = shard::methods::remove_backend;
 
-        /// Takes all backends out at the next reconfigure
+        /// Removes all backends at the next reconfigure
         fn clear() -> BOOL = shard::methods::clear;
 
-        /// Builds the ring with so many points a backend
+        /// Builds the ring with this number of points per backend
         fn reconfigure(replicas: INT = 67) -> BOOL = shard::methods::reconfigure;
 
-        /// The key that a text has on the ring
+        /// Returns the key of a string on the ring
         fn key(_: STRANDS) -> INT, pure = |_: &Arc<Shard>, _, text: &[u8]| i64::from(hash32(&[text]));
 
-        /// A backend by its place on the ring
+        /// Returns a backend by its position on the ring
         fn backend(..Choice<'_>) -> BACKEND, local = shard::methods::backend;
 
-        /// Bits of what to log; nothing is logged here
+        /// Sets debug bits; they have no effect here
         fn debug(_: INT) -> VOID = |this: &Arc<Shard>, _, bits: i64| this.set_debug(bits);
     }
 
     /// A set of parameters for shard directors
     object shard_param() -> Arc<Param> = |_, name: &str| Ok(Arc::new(Param::new(name))), methods {
-        /// Back to the defaults
+        /// Restores the defaults
         fn clear() -> VOID = shard::methods::clear_param;
 
         /// Sets parameters: in vcl_init for all, in a backend subroutine for this transaction
         fn set(..ShardArgs<'_>) -> VOID, local = shard::methods::set_param;
 
-        /// What the key is taken from
+        /// Returns the source of the key
         fn get_by() -> STRING, local
             = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).by.map_or("HASH", By::word);
 
-        /// The key
+        /// Sets the key
         fn get_key() -> INT, local = shard::methods::key_of;
 
-        /// How many places are skipped
+        /// Returns the number of positions to skip
         fn get_alt() -> INT, local
             = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).alt.unwrap_or(0);
 
-        /// The probability of warming up; -1: the director's
+        /// Returns the warm-up probability; -1: that of the director
         fn get_warmup() -> REAL, local
             = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).warmup.unwrap_or(-1.0);
 
-        /// Whether a server that came back is spared
+        /// Returns whether recovered backends ramp up
         fn get_rampup() -> BOOL, local
             = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).rampup.unwrap_or(true);
 
-        /// How health is heeded
+        /// Returns how health is considered
         fn get_healthy() -> STRING, local
             = |param: &Arc<Param>, call: &mut Call<'_>| param.layer(call.ctx.task()).healthy.unwrap_or(Healthy::Chosen).word();
 
-        /// These parameters, for shard's associate and backend
+        /// Returns these parameters, for associate and backend of shard
         fn use() -> BLOB, local = |param: &Arc<Param>, _| Blob::from_owner(param.clone());
     }
 }

@@ -85,20 +85,21 @@ vrt::vmod_args! {
 }
 
 vrt::vmod! {
-    /// Backends by names that are known at run time only
+    /// Backends by names that are only known at run time
     pub(crate) static VMOD = dynamic;
 
     needs { Authorities }
 
-    /// Makes backends for the addresses of names, which it looks up again every ttl, while the VCL is warm and the name was asked for
-    /// within domain_usage_timeout, and takes them in turn. A lookup that fails changes nothing and is made again after
-    /// 1 to 32 seconds, for a name that has had no address by a request, which waits for it; only what whitelist has counts. With ssl backends are spoken to by TLS, on port 443 unless port is told; their certificates must come from an authority that the system trusts, unless ssl_verify_peer is false, and
-    /// be for host_header or the name, unless ssl_verify_host is
+    /// Creates backends for the addresses of names and uses them in turn. Names are looked up again every ttl while the VCL
+    /// is warm and the name was used within domain_usage_timeout. A failed lookup keeps the known addresses and is repeated
+    /// after 1 to 32 seconds; a request for a name without an address waits for its lookup. Only addresses in whitelist are
+    /// used. With ssl connections use TLS (default port 443); certificates must be from an authority that the system
+    /// trusts, unless ssl_verify_peer is false, and for host_header or the name, unless ssl_verify_host is false
     object director(..DirectorArgs<'_>) -> Arc<Dynamic> = new, methods {
-        /// The director of a name: of the Host field when host is empty. The first time it waits for the lookup
+        /// Returns the director of a name; of the Host header if host is empty. The first call waits for the lookup
         fn backend(host: STRING = "", port: STRING = "") -> BACKEND, waits = backend;
 
-        /// Whether lookups are written to the log
+        /// Turns logging of lookups on or off
         fn debug(_: BOOL) -> VOID = debug;
     }
 

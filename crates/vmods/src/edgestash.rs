@@ -28,53 +28,55 @@ const NAME: &str = "edgestash";
 const IS_JSON: &[u8] = b"";
 
 vrt::vmod! {
-    /// Mustache templates in the cache, filled in from JSON when they are delivered
+    /// Mustache templates in the cache, filled with JSON data at delivery
     pub(crate) static VMOD = edgestash;
 
     functions {
-        /// The response is a template, of 1 MB at most; what is none is delivered as it is, and VCL_Error says why
+        /// Treats the response as a template (at most 1 MB). A response that doesn't parse is delivered unchanged and
+        /// logged as VCL_Error
         fn parse_response() -> VOID, local, only(Method::BackendResponse.set()) = parse_response;
 
-        /// The response is JSON, of 1 MB at most
+        /// Treats the response as JSON (at most 1 MB)
         fn index_json() -> VOID, local, only(Method::BackendResponse.set()) = index_json;
 
-        /// JSON for the template; documents are searched in the order of the calls. 64 of them, 4 MB at most
+        /// Adds JSON data for the template. Documents are searched in the order of the calls; at most 64 with 4 MB in total
         fn add_json(json_blob: STRING) -> VOID, local, only(Method::Deliver.set()) = add_json;
 
-        /// JSON that a URL has, asked for as a fragment is when the template is delivered; of 1 MB at most. xbody fails
+        /// Adds JSON data from a URL, which is requested like an ESI fragment when the template is delivered (at most 1
+        /// MB). xbody isn't supported and fails
         fn add_json_url(
             json_url: STRING, json_host: STRING = "", xbody: BOOL = false
         ) -> VOID, local, only(Method::Deliver.set()) = add_json_url;
 
-        /// The same for each URL of a list, prefix and all
+        /// Adds JSON data from each URL of a list, each with the prefix
         fn add_json_url_csv(
             json_urls: STRING, prefix: STRING = "", delimiter: STRING = ",", json_host: STRING = "", xbody: BOOL
             = false
         ) -> VOID, local, only(Method::Deliver.set()) = add_json_url_csv;
 
-        /// Delivers the template filled in, unpacked; nothing when it is none
+        /// Delivers the filled template, uncompressed. Has no effect if the object isn't a template
         fn execute(do_gzip: [BOOL]) -> VOID, local, only(Method::Deliver.set()) = execute;
 
-        /// What tags begin and end with, for parse_response calls that follow; a quote_char fails
+        /// Sets the delimiters of tags, for later calls of parse_response. quote_char isn't supported and fails
         fn set_delimiter(
             start: STRING, end: STRING, quote_char: STRING = ""
         ) -> VOID, local, only(Method::BackendResponse.set()) = set_delimiter;
 
-        /// What tags begin with
+        /// Returns the opening delimiter of tags
         fn get_sdelimiter(quote_char: STRING = "") -> STRING, local, only(Methods::BACKEND)
             = |call: &mut Call<'_>, quote_char: &[u8]| get_delimiter(call, quote_char, |both| &both.0);
 
-        /// What tags end with
+        /// Returns the closing delimiter of tags
         fn get_edelimiter(quote_char: STRING = "") -> STRING, local, only(Methods::BACKEND)
             = |call: &mut Call<'_>, quote_char: &[u8]| get_delimiter(call, quote_char, |both| &both.1);
 
-        /// Whether parse_response found this object to be a template
+        /// Returns whether parse_response recognised this object as a template
         fn is_edgestash() -> BOOL, local = is_edgestash;
 
-        /// Whether index_json found this object to be JSON
+        /// Returns whether index_json recognised this object as JSON
         fn is_json() -> BOOL, local = is_json;
 
-        /// The version of Edgestash that this is like
+        /// Returns the version of Edgestash with which this module is compatible
         fn version() -> STRING, local = |_| "2.1";
     }
 }

@@ -24,27 +24,27 @@ const MAX_BYTES: u64 = 10_000_000;
 const ALLOWED: usize = 1000;
 
 vrt::vmod! {
-    /// Files, read in VCL or as a backend. Not built: writing, and running programs
+    /// Reads files in VCL or as a backend. Writing files and running programs aren't supported
     pub(crate) static VMOD = file;
 
-    /// A directory: paths are beneath it, and links out of it fail, all links with disable_symlinks. Without one paths are
-    /// whole, and only those that allow() names can be read. mimedb is a table of content types by extension, /etc/mime.types
-    /// if that is there
+    /// A directory. Paths are relative to it; links that lead out of it fail, and with disable_symlinks all links. Without
+    /// a directory paths are absolute, and only those named by allow() can be read. mimedb is a table of content types by
+    /// extension (default /etc/mime.types, if it exists)
     object init(rootdir: STRING = null, mimedb: [STRING], disable_symlinks: BOOL = false) -> Arc<FileObject> = new, methods {
-        /// Lets a path and all beneath it be read. Another mode than r fails
+        /// Allows reading a path and everything below it. Modes other than r fail
         fn allow(path: STRING, mode: STRING = "r") -> VOID = allow;
 
-        /// What the file says, 10 MB at most; unset when it can't be read, and the log says why
+        /// Returns the content of a file (at most 10 MB); unset if it can't be read, with the reason in the log
         fn read(path: STRING) -> STRING, local, blocks = read;
 
-        /// Whether there is such a file, and it can be read
+        /// Returns whether the file exists and can be read
         fn exists(path: STRING) -> BOOL, local, blocks = exists;
 
-        /// When the file was changed last; the beginning of 1970 when that can't be told
+        /// Returns the time of the file's last change; the start of 1970 if it can't be determined
         fn lastmodified(path: STRING) -> TIME, local, blocks = lastmodified;
 
-        /// A backend that answers GET and HEAD with the files beneath the directory, with Last-Modified; If-Modified-Since is
-        /// heard
+        /// Returns a backend that serves the files below the directory for GET and HEAD, with Last-Modified and
+        /// If-Modified-Since
         fn backend() -> BACKEND, local = backend;
     }
 

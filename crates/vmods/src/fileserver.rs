@@ -30,15 +30,15 @@ const MIME_BYTES: u64 = 10_000_000;
 const MIME_DB: &str = "/etc/mime.types";
 
 vrt::vmod! {
-    /// A directory as a backend. GET and HEAD are answered, other methods with 405; what isn't there with 404, what can't be
-    /// read and directories with 403
+    /// A directory as a backend. GET and HEAD are answered; other methods get 405, missing files 404, unreadable files and
+    /// directories 403
     pub(crate) static VMOD = fileserver;
 
-    /// A directory. mime_db is a table of content types by extension, /etc/mime.types if that is there; an empty one is none.
-    /// A path with a link in it fails, unless follow_links is true: then links lead anywhere
+    /// A directory. mime_db is a table of content types by extension (default /etc/mime.types, if it exists; empty: none).
+    /// A path with a link in it fails, unless follow_links is true; then links may lead anywhere
     object root(path: STRING, mime_db: [STRING], follow_links: BOOL = false) -> FileServer = new, methods {
-        /// The backend. The query is no part of the path, and .. never leads out of the directory. Answers have ETag and
-        /// Last-Modified, and If-None-Match and If-Modified-Since are heard
+        /// Returns the backend. The query isn't part of the path, and .. never leads out of the directory. Responses have
+        /// ETag and Last-Modified; If-None-Match and If-Modified-Since are supported
         fn backend() -> BACKEND, local = |this: &FileServer, _| Some(this.0.clone());
     }
 }

@@ -18,14 +18,14 @@ use crate::geoip2::{Database, find, open};
 use crate::standard::off_thread;
 
 vrt::vmod! {
-    /// The country of an address, by the first .mmdb file found in /usr/share/GeoIP or /var/lib/GeoIP; geoip2 tells more
+    /// The country of an address, from the first .mmdb file in /usr/share/GeoIP or /var/lib/GeoIP. geoip2 has more data
     pub(crate) static VMOD = geoip;
 
     functions {
-        /// Two letters of the address's country, or Unknown
+        /// Returns the two-letter code of the address's country, or Unknown
         fn country_code(_: STRING) -> STRING, local, blocks = country_code;
 
-        /// The English name of the address's country, or Unknown
+        /// Returns the English name of the address's country, or Unknown
         fn country_name(_: STRING) -> STRING, local, blocks = country_name;
     }
 }

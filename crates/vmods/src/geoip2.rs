@@ -20,13 +20,13 @@ const DEEPEST: usize = 10;
 const MAX: u64 = 1 << 30;
 
 vrt::vmod! {
-    /// What MaxMind's files (.mmdb) know of an address
+    /// Data about addresses from MaxMind's files (.mmdb)
     pub(crate) static VMOD = geoip2;
 
     /// A file, read when the VCL is loaded
     object geoip2(filename: STRING) -> Arc<Database> = new, methods {
-        /// The value at a path like country/names/en, with json texts in quotes; unset, and why in the log, when there is
-        /// none
+        /// Returns the value at a path such as country/names/en; with json strings are quoted. Unset, with the reason in
+        /// the log, if there is none
         fn lookup(path: STRING, ip: IP, json: BOOL = false) -> STRING, local = lookup;
     }
 }

@@ -53,23 +53,24 @@ vrt::vmod_args! {
 }
 
 vrt::vmod! {
-    /// Backends by names that are known at run time only: HOST, HOST:PORT or http[s]://HOST:PORT/; without a port it is port's,
-    /// else 80, or 443 with https:// or ssl. By https the certificate must come from an authority that the system trusts,
-    /// unless ssl_verify_peer is false, and be for host_header or the name, unless ssl_verify_host is; certificate is a file
-    /// with one of our own and its key. The system's resolver is asked, again every ttl for names used within two hours; it knows no
-    /// SRV records. Not built: a ttl out of the DNS
+    /// Backends by names that are only known at run time: HOST, HOST:PORT or http[s]://HOST:PORT/. The default port is that
+    /// of the argument port, or else 80, or 443 with https:// or ssl. With https the certificate must be from an authority
+    /// that the system trusts, unless ssl_verify_peer is false, and for host_header or the name, unless ssl_verify_host is
+    /// false; certificate is a file with a client certificate and its key. The system's resolver is used, again every ttl
+    /// for names used within two hours. SRV records and the DNS's own TTL aren't supported
     pub(crate) static VMOD = goto;
 
     needs { Authorities }
 
     functions {
-        /// The director of a name. The first time it waits for the lookup. A place in the source keeps 1000 names
+        /// Returns the director of a name. The first call waits for the lookup. Each call in the source keeps up to 1000
+        /// names
         fn dns_backend(..Place<'_>) -> BACKEND, waits, only(Method::BackendFetch.set().with(Method::BackendResponse.set()).with(Method::BackendError.set())) = dns_backend;
     }
 
-    /// A director over the addresses of a name, which it takes in turn. A lookup that fails changes nothing
+    /// A director that uses the addresses of a name in turn. A failed lookup keeps the known addresses
     object dns_director(..Place<'_>) -> Director = new, methods {
-        /// The director. The first time it waits for the lookup
+        /// Returns the director. The first call waits for the lookup
         fn backend() -> BACKEND, waits = backend;
     }
 }

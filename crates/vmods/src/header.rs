@@ -12,26 +12,26 @@ use vrt::{Failure, HeadId, Text};
 use vmod_support::args::gave_up;
 
 vrt::vmod! {
-    /// Fields that occur more than once, line by line
+    /// Headers that occur more than once, line by line
     pub(crate) static VMOD = header;
 
     functions {
-        /// Adds a field behind those of the same name
+        /// Adds a header after those of the same name
         fn append(_: HEADER, _: STRING) -> VOID, local = append;
 
-        /// Adds all fields of one name, under another name, here or in another head
+        /// Copies all headers of one name to another name, in this or another message
         fn copy(_: HEADER, _: HEADER) -> VOID, local = copy;
 
-        /// The first value of that name that matches; unset when none does
+        /// Returns the first value of the header that matches; unset if none does
         fn get(header: HEADER, regex: REGEX) -> STRING, local = get;
 
-        /// Removes the fields of that name whose values match
+        /// Removes the headers of that name whose values match
         fn remove(header: HEADER, regex: REGEX) -> VOID, local = remove;
 
-        /// Rewrites the lines of a head, names included, that match; fails when the result is no field
+        /// Rewrites the header lines that match, names included; fails if the result isn't a valid header
         fn regsub(_: HTTP, regex: REGEX, sub: STRING, all: BOOL = false) -> VOID, local = regsub;
 
-        /// A field by a name that is computed
+        /// Returns a header by a computed name
         fn dyn(_: HTTP, _: STRING) -> HEADER, pure = header_dyn;
     }
 }

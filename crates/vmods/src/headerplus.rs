@@ -29,117 +29,118 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// The fields of a head by name or pattern, and the attributes in their values. init() says which head and reads it; what
-    /// is changed after that shows nowhere until write(). Attributes are what stands between commas or semicolons, NAME or
-    /// NAME=VALUE; hdr_delim gives other bytes that part them, attr_delim another text for the equals sign. Names and their
-    /// patterns count in any case. A value in quotes is given without them
+    /// The headers of a message by name or pattern, and the attributes in their values. init() selects and reads the
+    /// message; later changes take effect with write(). Attributes are NAME or NAME=VALUE, separated by commas or
+    /// semicolons; hdr_delim sets other separators, attr_delim another string than the equals sign. Names and their
+    /// patterns ignore case. Quoted values are returned without quotes
     pub(crate) static VMOD = headerplus;
 
     functions {
-        /// Reads a head: req, bereq, beresp or resp
+        /// Reads the headers of req, bereq, beresp or resp
         fn init(head: HTTP) -> VOID, local = |call: &mut Call<'_>, head: HeadId| init(call, head);
 
-        /// init(req), or init(bereq) where a backend is asked
+        /// Same as init(req), or init(bereq) on the backend side
         fn init_req() -> VOID, local = |call: &mut Call<'_>| init_first(call, [HeadId::Req, HeadId::Bereq]);
 
-        /// init(resp), or init(beresp) where a backend is asked
+        /// Same as init(resp), or init(beresp) on the backend side
         fn init_resp() -> VOID, local = |call: &mut Call<'_>| init_first(call, [HeadId::Resp, HeadId::Beresp]);
 
-        /// Reads the head again; what was changed is forgotten
+        /// Reads the headers again and discards all changes
         fn reset() -> VOID, local = reset;
 
-        /// Makes the changes to the head. Fields that VCL itself set since init() stay
+        /// Writes the changes to the message. Headers that VCL has set itself since init() are kept
         fn write() -> VOID, local = write;
 
-        /// Adds a field, one that is kept unless keep is false
+        /// Adds a header, which counts as kept unless keep is false
         fn add(name: STRING, value: STRING, keep: BOOL = true) -> VOID, local = add;
 
-        /// Replaces all fields of that name by one
+        /// Replaces all headers of that name by one
         fn set(name: STRING, value: STRING, keep: BOOL = true) -> VOID, local = headerplus_set;
 
-        /// Adds delim and the value to the first field of that name, or to all of them; makes one when there is none
+        /// Appends delim and the value to the first header of that name, or to all of them; creates one if there is none
         fn append(name: STRING, value: STRING, delim: STRING = ", ", all: BOOL = false, keep: BOOL = true) -> VOID, local
             = append;
 
-        /// The value of the first field of that name whose value matches, if that is asked for
+        /// Returns the value of the first header of that name; with value_re, of the first one whose value matches
         fn get(name: STRING, value_re: [STRING], def: STRING = null) -> STRING, local = headerplus_get;
 
-        /// The same of the first field whose name matches
+        /// Returns the value of the first header whose name matches, as get
         fn get_regex(name_re: STRING, value_re: [STRING], def: STRING = null) -> STRING, local = get_regex;
 
-        /// The name of the first field whose name and value match what is given
+        /// Returns the name of the first header whose name and value match
         fn get_name_regex(name_re: [STRING], value_re: [STRING]) -> STRING, local = get_name_regex;
 
-        /// Deletes the fields of that name; kept ones with delete_keep only
+        /// Deletes the headers of that name; kept ones only with delete_keep
         fn delete(name: STRING, delete_keep: BOOL = false) -> VOID, local = headerplus_delete;
 
-        /// Deletes the fields whose names match
+        /// Deletes the headers whose names match
         fn delete_regex(name_re: STRING, delete_keep: BOOL = false) -> VOID, local = delete_regex;
 
-        /// From now on only kept fields are written: those of that name are
+        /// Keeps the headers of that name. Only kept headers are written from now on
         fn keep(name: STRING) -> VOID, local = keep;
 
-        /// The same for the fields whose names match
+        /// Keeps the headers whose names match, as keep
         fn keep_regex(name_re: STRING) -> VOID, local = keep_regex;
 
-        /// Gives the fields of one name another; without remove, to copies of them that are added
+        /// Renames the headers of one name; without remove, adds renamed copies
         fn rename(name: STRING, new_name: STRING, remove: BOOL = true) -> VOID, local = headerplus_rename;
 
-        /// Replaces what matches in names, once or always; without remove, in copies that are added
+        /// Replaces the first match or all matches in names; without remove, adds changed copies
         fn regsub_name(name_re: STRING, sub: STRING, all: BOOL = false, remove: BOOL = true) -> VOID, local = regsub_name;
 
-        /// Replaces what matches in the values of fields whose names match, once or always
+        /// Replaces the first match or all matches in the values of headers whose names match
         fn regsub_value(name_re: STRING, value_re: STRING, sub: STRING, all: BOOL = false) -> VOID, local = regsub_value;
 
-        /// Puts a text before the names that match; without remove, to copies that are added
+        /// Adds a prefix to the names that match; without remove, adds prefixed copies
         fn prefix(name_re: STRING, prefix: STRING, remove: BOOL = true) -> VOID, local = prefix;
 
-        /// Puts a text behind the names that match; without remove, to copies that are added
+        /// Adds a suffix to the names that match; without remove, adds suffixed copies
         fn suffix(name_re: STRING, suffix: STRING, remove: BOOL = true) -> VOID, local = suffix;
 
-        /// Joins the fields of that name to one, of another name if that is given
+        /// Joins the headers of that name into one, with another name if given
         fn collapse(name: STRING, new_name: [STRING], delim: STRING = ", ", keep: BOOL = true) -> VOID, local
             = headerplus_collapse;
 
-        /// Joins the fields whose names match to one of the name given
+        /// Joins the headers whose names match into one of the given name
         fn collapse_regex(name_re: STRING, new_name: STRING, delim: STRING = ", ", keep: BOOL = true) -> VOID, local
             = collapse_regex;
 
-        /// Makes a field of each part of the fields of that name
+        /// Splits the headers of that name into one header per part
         fn split(name: STRING, delim: STRING = ", ") -> VOID, local = split;
 
-        /// How many fields of that name would be left, or how many at all
+        /// Returns the number of remaining headers of that name, or of all headers
         fn count(name: [STRING]) -> INT, local = count;
 
-        /// How many fields whose names match would be left
+        /// Returns the number of remaining headers whose names match
         fn count_regex(name_re: STRING) -> INT, local = count_regex;
 
-        /// The names, values, or both with value_delim between them, of the fields that would be left, sorted by their bytes
-        /// unless told
+        /// Returns the names, values, or both (separated by value_delim) of the remaining headers, sorted by bytes unless
+        /// told otherwise
         fn as_list(
             which: Which = Both, hdr_delim: STRING = ", ", value_delim: STRING = ": ", sort: BOOL = true,
             name_case: NameCase = None
         ) -> STRING, local = as_list;
 
-        /// The value of an attribute; empty when it has none
+        /// Returns the value of an attribute; empty if it has none
         fn attr_get(
             name: STRING, attr: STRING, hdr_delim: [STRING], attr_delim: STRING = "=", def: STRING = null
         ) -> STRING, local = attr_get;
 
-        /// Whether there is such an attribute
+        /// Returns whether the attribute exists
         fn attr_exists(name: STRING, attr: STRING, hdr_delim: [STRING], attr_delim: STRING = "=") -> BOOL, local = attr_exists;
 
-        /// How many attributes the fields of that name have
+        /// Returns the number of attributes in the headers of that name
         fn attr_count(name: STRING, hdr_delim: [STRING], attr_delim: STRING = "=") -> INT, local = attr_count;
 
-        /// Sets an attribute in the first field that has it, in each that has it (UPDATE), or in all of that name (ALL);
-        /// where none has it, in the first, which is made when there is none. attr may be NAME=VALUE
+        /// Sets an attribute in the first header that has it, in each that has it (UPDATE), or in all of that name (ALL).
+        /// If none has it, the first header gets it; it is created if needed. attr may be NAME=VALUE
         fn attr_set(
             name: STRING, attr: STRING, value: STRING = null, hdr_delim: [STRING], attr_delim: STRING = "=",
             how: How = First
         ) -> VOID, local = attr_set;
 
-        /// Deletes an attribute from the first field that has it, or from all, and a field that has no other
+        /// Deletes an attribute from the first header that has it, or from all; a header without other attributes is
+        /// removed
         fn attr_delete(
             name: STRING, attr: STRING, hdr_delim: [STRING], all: BOOL = false, attr_delim: STRING = "="
         ) -> VOID, local = attr_delete;

@@ -22,92 +22,95 @@ use vmod_support::args::fail;
 const MAX: usize = 64;
 
 vrt::vmod! {
-    /// Requests out of VCL, to others or back to this server. A request has a number, which init() gives it; what it was told
-    /// belongs to the task, which may have 64 of them. It may take 30 s, its answer 10 MB. An https
-    /// server's certificate must be for its name, from an authority that the system trusts. A request that fails has the
-    /// status 0, and the log says why
+    /// HTTP requests from VCL, to other servers or to this one. A request has a number, assigned by init(), and belongs to
+    /// the task; a task may have 64. A request may take 30 s, and its response 10 MB. The certificate of an https server
+    /// must be for its name and from an authority that the system trusts. A failed request has status 0, with the reason in
+    /// the log
     pub(crate) static VMOD = http;
 
     needs { Authorities }
 
     functions {
-        /// Begins a request: a GET without fields, in the place of what had the number
+        /// Starts a request: a GET without headers. Replaces an earlier request with this number
         fn init(n: INT) -> VOID, local = init;
 
-        /// Its URL; with none it isn't sent
+        /// Sets the URL. Without one the request isn't sent
         fn req_set_url(n: INT, url: STRING) -> VOID, local = req_set_url;
 
-        /// Its method
+        /// Sets the method
         fn req_set_method(n: INT, method: STRING) -> VOID, local
             = |call: &mut Call<'_>, n: i64, method: &[u8]| set_method(call, n, method, "req_set_method");
 
-        /// Gives it the fields of req or bereq, but those of the connection and the body
+        /// Copies the headers of req or bereq to the request, except those of the connection and the body
         fn req_copy_headers(n: INT) -> VOID, local = copy_to_request;
 
-        /// Sets a field
+        /// Sets a header
         fn req_set_header(n: INT, name: STRING, value: STRING) -> VOID, local = req_set_header;
 
-        /// Removes the fields of a name
+        /// Removes the headers of a name
         fn req_unset_header(n: INT, name: STRING) -> VOID, local = req_unset_header;
 
-        /// How many requests deep a request to this server may be, 1 at first; a deeper one isn't sent
+        /// Sets how deeply requests to this server may be nested (default 1); a deeper one isn't sent
         fn req_set_max_loops(n: INT, loops: INT) -> VOID, local = req_set_max_loops;
 
-        /// A number by curl's name, with or without CURLOPT_: TIMEOUT, TIMEOUT_MS, CONNECTTIMEOUT, CONNECTTIMEOUT_MS;
-        /// SSL_VERIFYHOST and SSL_VERIFYPEER, 0 to take a certificate for another name, or any. Others fail
+        /// Sets a numeric option by curl's name, with or without CURLOPT_: TIMEOUT, TIMEOUT_MS, CONNECTTIMEOUT,
+        /// CONNECTTIMEOUT_MS; SSL_VERIFYHOST and SSL_VERIFYPEER (0 accepts a certificate for another name, or any
+        /// certificate). Others fail
         fn req_set_iparam(n: INT, name: STRING, value: INT) -> VOID, local = set_number;
 
-        /// A text by curl's name: POSTFIELDS, a body to POST; CUSTOMREQUEST, USERAGENT, REFERER, COOKIE. Others fail
+        /// Sets a string option by curl's name: POSTFIELDS (a body to POST), CUSTOMREQUEST, USERAGENT, REFERER, COOKIE.
+        /// Others fail
         fn req_set_sparam(n: INT, name: STRING, value: STRING) -> VOID, local = set_text;
 
-        /// Sends it; VCL goes on meanwhile
+        /// Sends the request. VCL continues meanwhile
         fn req_send(n: INT) -> VOID = |call: &mut Call<'_>, n: i64| send(call, n, "req_send");
 
-        /// Sends it and forgets it; nobody waits for its answer
+        /// Sends the request and discards its response
         fn req_send_and_finish(n: INT) -> VOID = req_send_and_finish;
 
-        /// Whether it has been sent
+        /// Returns whether the request has been sent
         fn req_sent(n: INT) -> BOOL, local = req_sent;
 
-        /// Waits until its answer is there, or it has failed
+        /// Waits for the response, or until the request has failed
         fn resp_wait(n: INT) -> VOID, local, waits = resp_wait;
 
-        /// Whether its answer is there
+        /// Returns whether the response is there
         fn resp_is_ready(n: INT) -> BOOL, local = resp_is_ready;
 
-        /// Waits for the answer; whether its status is 200 to 299. False when there is no answer, so that a check that couldn't be made
-        /// fails closed
+        /// Waits for the response and returns whether its status is 200 to 299. False if there is no response, so an
+        /// authorisation check fails closed
         fn allowed(n: INT) -> BOOL, local, waits = allowed;
 
-        /// The answer's status; 0 while and when there is none. A check must take 0 as a no: VCL that looks for 403 alone lets a
-        /// request pass when the server can't be reached, 1,000 requests are in progress, or requests are nested too deep
+        /// Returns the status of the response; 0 while there is none, and if the request failed. An authorisation check
+        /// must treat 0 as a refusal: VCL that only tests for 403 admits a request if the server can't be reached, 1,000
+        /// requests are in progress, or requests are nested too deeply
         fn resp_get_status(n: INT) -> INT, local = resp_get_status;
 
-        /// The answer's reason
+        /// Returns the reason phrase of the response
         fn resp_get_reason(n: INT) -> STRING, local
             = |call: &mut Call<'_>, n: i64| text(call, n, "resp_get_reason", |answer| Some(&answer.reason));
 
-        /// The value of the answer's first field of a name
+        /// Returns the value of the response's first header of a name
         fn resp_get_header(n: INT, name: STRING) -> STRING, local = resp_get_header;
 
-        /// Sets the answer's fields on resp or beresp, but those of the connection and the body
+        /// Copies the headers of the response to resp or beresp, except those of the connection and the body
         fn resp_copy_headers(n: INT) -> VOID, local = copy_to_response;
 
-        /// Bytes of the answer's body
+        /// Returns the number of bytes of the response's body
         fn resp_get_body_len(n: INT) -> INT, local = resp_get_body_len;
 
-        /// The answer's body
+        /// Returns the body of the response
         fn resp_get_body(n: INT) -> STRING, local
             = |call: &mut Call<'_>, n: i64| text(call, n, "resp_get_body", |answer| Some(&answer.body));
 
-        /// The answer's body as bytes
+        /// Returns the body of the response as a blob
         fn resp_get_body_blob(n: INT) -> BLOB, local = resp_get_body_blob;
 
-        /// The URL of a path at the address that the client's connection has here
+        /// Returns the URL of a path at this server's address of the client's connection
         fn varnish_url(path: STRING) -> STRING, local = varnish_url;
 
-        /// The transaction's URL at that address, with the first number in it, or the first after prefix, one higher; unset
-        /// without one
+        /// Returns the transaction's URL at this server's address with the first number in it, or the first after prefix,
+        /// increased by one; unset if there is no number
         fn prefetch_next_url(prefix: STRING = null) -> STRING, local = prefetch_next_url;
     }
 }

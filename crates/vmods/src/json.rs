@@ -13,61 +13,63 @@ use vmod_support::args::fail;
 const MAX: usize = 4 * 1024 * 1024;
 
 vrt::vmod! {
-    /// One document of JSON of each task, of 4 MB at most, read by paths as a.b[2].c
+    /// One JSON document per task, at most 4 MB, read by paths such as a.b[2].c
     pub(crate) static VMOD = json;
 
     functions {
-        /// A text is the document from now on
+        /// Parses a string as the document
         fn parse(json: STRING) -> VOID, local = parse;
 
-        /// The request's body is; no document, and VCL_Error says so, when std.cache_req_body doesn't keep it
+        /// Parses the request's body as the document. If std.cache_req_body hasn't cached it, there is no document, and
+        /// VCL_Error says so
         fn parse_req_body() -> VOID, local = parse_req_body;
 
-        /// Whether the path leads to something
+        /// Returns whether the path exists
         fn contains(element: STRING) -> BOOL, local = contains;
 
-        /// What the path leads to: texts as they are, anything else in JSON; else error. json_string fails
+        /// Returns the value at the path: strings as they are, other types as JSON; error if the path doesn't exist.
+        /// json_string isn't supported and fails
         fn get(search: STRING, error: STRING = null, json_string: BOOL = false) -> STRING, local = get;
 
-        /// Members of an object, elements of an array, else 0
+        /// Returns the number of members of an object or elements of an array; 0 for other types
         fn length(element: [STRING]) -> INT, local = length;
 
-        /// Whether there is a document
+        /// Returns whether there is a document
         fn is_valid() -> BOOL, local = is_valid;
 
-        /// Whether there is none
+        /// Returns whether there is no document
         fn is_error() -> BOOL, local = is_error;
 
-        /// Whether the path, or the root, is an object
+        /// Returns whether the path, or the root, is an object
         fn is_object(element: [STRING]) -> BOOL, local
             = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "object");
 
-        /// Whether the path, or the root, is an array
+        /// Returns whether the path, or the root, is an array
         fn is_array(element: [STRING]) -> BOOL, local
             = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "array");
 
-        /// Whether the path, or the root, is a string
+        /// Returns whether the path, or the root, is a string
         fn is_string(element: [STRING]) -> BOOL, local
             = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "string");
 
-        /// Whether the path, or the root, is a number
+        /// Returns whether the path, or the root, is a number
         fn is_number(element: [STRING]) -> BOOL, local
             = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "number");
 
-        /// Whether the path, or the root, is true
+        /// Returns whether the path, or the root, is true
         fn is_true(element: [STRING]) -> BOOL, local = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "true");
 
-        /// Whether the path, or the root, is false
+        /// Returns whether the path, or the root, is false
         fn is_false(element: [STRING]) -> BOOL, local
             = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "false");
 
-        /// Whether the path, or the root, is null
+        /// Returns whether the path, or the root, is null
         fn is_null(element: [STRING]) -> BOOL, local = |call: &mut Call<'_>, element: Option<&Text>| is(call, element, "null");
 
-        /// A text as a string of JSON, with or without its quotes
+        /// Returns a string as a JSON string, with or without quotes
         fn stringify(value: STRING, quoted: BOOL = true) -> STRING, pure = stringify;
 
-        /// There is no document any more
+        /// Discards the document
         fn reset() -> VOID, local = reset;
     }
 

@@ -26,40 +26,40 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// Tables of texts, by key, each key with a life of its own. A table belongs to its VCL and has a million keys: one more takes the place of
-    /// one whose life is over or, of a few, ends first. What vcl_init and init_file() set stays
+    /// Tables of strings by key, each with its own TTL. A table belongs to its VCL and has at most a million keys: one more
+    /// replaces an expired key or, of a few, the one that expires first. Keys set in vcl_init and by init_file() stay
     pub(crate) static VMOD = kvstore;
 
-    /// A table. It begins with room for so many keys as buckets says and grows. With scope=REQUEST what vcl_init sets is what
-    /// all tasks begin with, and what a task sets is its own
+    /// A table. buckets is its initial capacity. With scope=REQUEST each task starts with the keys set in vcl_init, and its
+    /// changes are its own
     object init(buckets: INT = 25000, scope: Scope = Global) -> Arc<Store> = new, methods {
-        /// Sets a key; for ttl, or for good when that is 0
+        /// Sets a key for ttl; 0: it doesn't expire
         fn set(key: STRING, value: STRING, ttl: DURATION = 0.0) -> VOID = set;
 
-        /// The value of a key; the default when there is none
+        /// Returns the value of a key; the default if there is none
         fn get(key: STRING, default: STRING = null) -> STRING, local = init_get;
 
         /// Deletes a key
         fn delete(key: STRING) -> VOID = delete;
 
-        /// Adds to the number that a key has, 0 when it has none, and says what it is then. A life that is given begins anew
+        /// Adds to the number in a key (0 if there is none) and returns the result. A given ttl starts again
         fn counter(key: STRING, increment: INT = 1, ttl: DURATION = 0.0) -> INT = counter;
 
-        /// Adds to the number that a key has, 0 when it has none, unless it would be more than max then: whether it did
+        /// Adds to the number in a key (0 if there is none) unless the result would exceed max; returns whether it did
         fn limit(key: STRING, max: INT, count: INT = 1) -> BOOL = limit;
 
-        /// Whether there is such a key
+        /// Returns whether the key exists
         fn contains(key: STRING) -> BOOL, local
             = |this: &Arc<Store>, call: &mut Call<'_>, key: &[u8]| this.entry(call, key).is_some();
 
-        /// How many keys there are, with those whose life is over and that nobody asked for since
+        /// Returns the number of keys, including expired ones that haven't been requested since
         fn size() -> INT, local = |this: &Arc<Store>, call: &mut Call<'_>| this.size(call) as i64;
 
-        /// Drops the keys whose life is over; says how many they were
+        /// Removes expired keys and returns their number
         fn compact() -> INT = init_compact;
 
-        /// Puts the lines of a file, each a key, the separator and a value, in the place of all that is there, at once; says
-        /// how many they are. A file that can't be read fails and changes nothing
+        /// Replaces all keys at once by the lines of a file (key, separator, value) and returns their number. If the file
+        /// can't be read, it fails and changes nothing
         fn init_file(path: STRING, separator: STRING = ",") -> INT, blocks = init_file;
     }
 

@@ -30,223 +30,224 @@ vrt::vmod! {
     pub(crate) static VMOD = math;
 
     functions {
-        /// Whether two numbers differ by no more than maxDiff, or than maxRelDiff times the larger
+        /// Returns whether two numbers differ by at most maxDiff, or by at most maxRelDiff times the larger one
         fn approx(a: REAL, b: REAL, maxDiff: REAL = 0.001, maxRelDiff: REAL = 2.220446049250313e-16) -> BOOL, pure
             = |_, a: f64, b: f64, most: f64, relative: f64| approx(a, b, most, relative);
 
-        /// A number as %a, %e, %f or %g, with .digits on demand, or with the letter large; fails for another format
+        /// Formats a number as %a, %e, %f or %g, optionally with .digits, or with an upper-case letter; fails for other
+        /// formats
         fn strfromd(format: STRING, fp: REAL) -> STRING, pure = strfromd;
 
-        /// A constant
+        /// Returns a constant
         fn constant(name: Name) -> REAL, pure = |_, name: Name| constant(name.word());
 
-        /// What fpclassify gives for such numbers
+        /// Returns the result of fpclassify for such numbers
         fn fpclass(name: MathName) -> INT, pure = |_, name: MathName| class(name.word());
 
-        /// Which class a number is of
+        /// Returns the class of a number
         fn fpclassify(x: REAL) -> INT, pure = |_, x: f64| class(classify(x));
 
-        /// 1 when it is so, else 0
+        /// Returns 1 if it is true, else 0
         fn isfinite(x: REAL) -> INT, pure = |_, x: f64| is(x, |x| x.is_finite());
 
-        /// 1 when it is so, else 0
+        /// Returns 1 if it is true, else 0
         fn isinf(x: REAL) -> INT, pure = |_, x: f64| is(x, |x| x.is_infinite());
 
-        /// 1 when it is so, else 0
+        /// Returns 1 if it is true, else 0
         fn isnan(x: REAL) -> INT, pure = |_, x: f64| is(x, |x| x.is_nan());
 
-        /// 1 when it is so, else 0
+        /// Returns 1 if it is true, else 0
         fn isnormal(x: REAL) -> INT, pure = |_, x: f64| is(x, |x| x.is_normal());
 
-        /// 1 when it is so, else 0
+        /// Returns 1 if it is true, else 0
         fn signbit(x: REAL) -> INT, pure = |_, x: f64| is(x, |x| x.is_sign_negative());
 
-        /// 1 when it is so, else 0
+        /// Returns 1 if it is true, else 0
         fn isgreater(x: REAL, y: REAL) -> INT, pure = |_, x: f64, y: f64| compares(x, y, |x, y| x > y);
 
-        /// 1 when it is so, else 0
+        /// Returns 1 if it is true, else 0
         fn isgreaterequal(x: REAL, y: REAL) -> INT, pure = |_, x: f64, y: f64| compares(x, y, |x, y| x >= y);
 
-        /// 1 when it is so, else 0
+        /// Returns 1 if it is true, else 0
         fn isless(x: REAL, y: REAL) -> INT, pure = |_, x: f64, y: f64| compares(x, y, |x, y| x < y);
 
-        /// 1 when it is so, else 0
+        /// Returns 1 if it is true, else 0
         fn islessequal(x: REAL, y: REAL) -> INT, pure = |_, x: f64, y: f64| compares(x, y, |x, y| x <= y);
 
-        /// 1 when it is so, else 0
+        /// Returns 1 if it is true, else 0
         fn islessgreater(x: REAL, y: REAL) -> INT, pure
             = |_, x: f64, y: f64| compares(x, y, |x, y| x != y && !x.is_nan() && !y.is_nan());
 
-        /// 1 when it is so, else 0
+        /// Returns 1 if it is true, else 0
         fn isunordered(x: REAL, y: REAL) -> INT, pure
             = |_, x: f64, y: f64| compares(x, y, |x, y| x.is_nan() || y.is_nan());
 
-        /// As in C
+        /// As in C's math.h
         fn acos(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::acos);
 
-        /// As in C
+        /// As in C's math.h
         fn acosh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::acosh);
 
-        /// As in C
+        /// As in C's math.h
         fn asin(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::asin);
 
-        /// As in C
+        /// As in C's math.h
         fn asinh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::asinh);
 
-        /// As in C
+        /// As in C's math.h
         fn atan(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::atan);
 
-        /// As in C
+        /// As in C's math.h
         fn atanh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::atanh);
 
-        /// As in C
+        /// As in C's math.h
         fn cbrt(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::cbrt);
 
-        /// As in C
+        /// As in C's math.h
         fn ceil(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::ceil);
 
-        /// As in C
+        /// As in C's math.h
         fn cos(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::cos);
 
-        /// As in C
+        /// As in C's math.h
         fn cosh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::cosh);
 
-        /// As in C
+        /// As in C's math.h
         fn erf(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::erf);
 
-        /// As in C
+        /// As in C's math.h
         fn erfc(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::erfc);
 
-        /// As in C
+        /// As in C's math.h
         fn exp(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::exp);
 
-        /// As in C
+        /// As in C's math.h
         fn exp2(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::exp2);
 
-        /// As in C
+        /// As in C's math.h
         fn expm1(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::exp_m1);
 
-        /// As in C
+        /// As in C's math.h
         fn fabs(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::abs);
 
-        /// As in C
+        /// As in C's math.h
         fn floor(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::floor);
 
-        /// As in C
+        /// As in C's math.h
         fn j0(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::j0);
 
-        /// As in C
+        /// As in C's math.h
         fn j1(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::j1);
 
-        /// As in C
+        /// As in C's math.h
         fn lgamma(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::lgamma);
 
-        /// As in C
+        /// As in C's math.h
         fn log(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::ln);
 
-        /// As in C
+        /// As in C's math.h
         fn log10(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::log10);
 
-        /// As in C
+        /// As in C's math.h
         fn log1p(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::ln_1p);
 
-        /// As in C
+        /// As in C's math.h
         fn log2(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::log2);
 
-        /// As in C
+        /// As in C's math.h
         fn logb(x: REAL) -> REAL, pure = |_, x: f64| of(x, logb);
 
-        /// As in C
+        /// As in C's math.h
         fn nearbyint(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::rint);
 
-        /// As in C
+        /// As in C's math.h
         fn rint(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::rint);
 
-        /// As in C
+        /// As in C's math.h
         fn round(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::round);
 
-        /// As in C
+        /// As in C's math.h
         fn sin(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::sin);
 
-        /// As in C
+        /// As in C's math.h
         fn sinh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::sinh);
 
-        /// As in C
+        /// As in C's math.h
         fn sqrt(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::sqrt);
 
-        /// As in C
+        /// As in C's math.h
         fn tan(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::tan);
 
-        /// As in C
+        /// As in C's math.h
         fn tanh(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::tanh);
 
-        /// As in C
+        /// As in C's math.h
         fn tgamma(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::tgamma);
 
-        /// As in C
+        /// As in C's math.h
         fn trunc(x: REAL) -> REAL, pure = |_, x: f64| of(x, f64::trunc);
 
-        /// As in C
+        /// As in C's math.h
         fn y0(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::y0);
 
-        /// As in C
+        /// As in C's math.h
         fn y1(x: REAL) -> REAL, pure = |_, x: f64| of(x, libm::y1);
 
-        /// As in C
+        /// As in C's math.h
         fn atan2(y: REAL, x: REAL) -> REAL, pure = |_, y: f64, x: f64| of_two(y, x, |y, x| y.atan2(x));
 
-        /// As in C
+        /// As in C's math.h
         fn copysign(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, |x, y| x.copysign(y));
 
-        /// As in C
+        /// As in C's math.h
         fn fdim(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::fdim);
 
-        /// As in C
+        /// As in C's math.h
         fn fmax(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::fmax);
 
-        /// As in C
+        /// As in C's math.h
         fn fmin(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::fmin);
 
-        /// As in C
+        /// As in C's math.h
         fn fmod(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, |x, y| x % y);
 
-        /// As in C
+        /// As in C's math.h
         fn hypot(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, |x, y| x.hypot(y));
 
-        /// As in C
+        /// As in C's math.h
         fn nextafter(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::nextafter);
 
-        /// As in C
+        /// As in C's math.h
         fn pow(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, |x, y| x.powf(y));
 
-        /// As in C
+        /// As in C's math.h
         fn remainder(x: REAL, y: REAL) -> REAL, pure = |_, x: f64, y: f64| of_two(x, y, libm::remainder);
 
-        /// As in C
+        /// As in C's math.h
         fn fma(x: REAL, y: REAL, z: REAL) -> REAL, pure = |_, x: f64, y: f64, z: f64| x.mul_add(y, z);
 
-        /// As in C
+        /// As in C's math.h
         fn ilogb(x: REAL) -> INT, pure = |_, x: f64| i64::from(libm::ilogb(x));
 
-        /// As in C
+        /// As in C's math.h
         fn lrint(x: REAL) -> INT, pure = |_, x: f64| x.round_ties_even() as i64;
 
-        /// As in C
+        /// As in C's math.h
         fn lround(x: REAL) -> INT, pure = |_, x: f64| x.round() as i64;
 
-        /// As in C
+        /// As in C's math.h
         fn jn(n: INT, x: REAL) -> REAL, pure = |_, n: i64, x: f64| bessel(n, x, libm::jn);
 
-        /// As in C
+        /// As in C's math.h
         fn yn(n: INT, x: REAL) -> REAL, pure = |_, n: i64, x: f64| bessel(n, x, libm::yn);
 
-        /// As in C
+        /// As in C's math.h
         fn ldexp(x: REAL, e: INT) -> REAL, pure = |_, x: f64, e: i64| scaled(x, e);
 
-        /// As in C
+        /// As in C's math.h
         fn scalbln(x: REAL, e: INT) -> REAL, pure = |_, x: f64, e: i64| scaled(x, e);
 
-        /// What is no number
+        /// Returns NaN (not a number)
         fn nan(tag: STRING) -> REAL, pure = |_, _: Option<&Text>| f64::NAN;
     }
 }

@@ -23,17 +23,18 @@ const NETWORKS: usize = 1_000_000;
 const LABELS: usize = 1000;
 
 vrt::vmod! {
-    /// Texts by address: a JSON file says which networks have which text, {"TEXT": ["ADDRESS/BITS", ...], ...}. The smallest
-    /// network that an address is in decides. An IPv4 address counts as such in each of its IPv6 forms: compatible, mapped,
-    /// SIIT, Teredo and 6to4
+    /// Maps addresses to strings by a JSON file of networks, {"TEXT": ["ADDRESS/BITS", ...], ...}. The smallest network
+    /// that contains the address counts. IPv6 forms of an IPv4 address (compatible, mapped, SIIT, Teredo and 6to4) count as
+    /// that IPv4 address
     pub(crate) static VMOD = netmapper;
 
     functions {
-        /// Reads a file, which map() knows by the label. When it has changed it is read again, looked at once in so many
-        /// seconds; one that is wrong then changes nothing
+        /// Reads a file under a label for map(). It is checked for changes every `interval` seconds and read again; an
+        /// invalid file keeps the previous data
         fn init(label: STRING, file: STRING, interval: INT) -> VOID, blocks, only(Method::Init.set()) = init;
 
-        /// The text of an address; unset when it is in no network, is no address, or there is no such label
+        /// Returns the string for an address; unset if no network contains it, it isn't an address, or the label doesn't
+        /// exist
         fn map(label: STRING, ip: STRING) -> STRING, local = map;
     }
 }

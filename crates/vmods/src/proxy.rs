@@ -21,41 +21,41 @@ const CLIENT_CERT_CONN: u8 = 0x02;
 const CLIENT_CERT_SESS: u8 = 0x04;
 
 vrt::vmod! {
-    /// What a PROXY v2 header says beyond addresses; where TLS is our own, what a terminator's header would say
+    /// The further data in a PROXY v2 header; with our own TLS, the data that a TLS terminator's header would have
     pub(crate) static VMOD = proxy;
 
     functions {
-        /// The protocol agreed by ALPN
+        /// Returns the protocol negotiated by ALPN
         fn alpn() -> STRING, local = |call: &mut Call<'_>| text(call, ALPN);
 
-        /// The host name the client asked for (SNI)
+        /// Returns the host name requested by the client (SNI)
         fn authority() -> STRING, local = |call: &mut Call<'_>| text(call, AUTHORITY);
 
-        /// Whether the client came by TLS
+        /// Returns whether the client uses TLS
         fn is_ssl() -> BOOL, local = |call: &mut Call<'_>| flag(call, CLIENT_SSL);
 
-        /// Whether the client showed a certificate in this TLS session
+        /// Returns whether the client sent a certificate in this TLS session
         fn client_has_cert_sess() -> BOOL, local = |call: &mut Call<'_>| flag(call, CLIENT_CERT_SESS);
 
-        /// Whether the client showed a certificate on this connection
+        /// Returns whether the client sent a certificate on this connection
         fn client_has_cert_conn() -> BOOL, local = |call: &mut Call<'_>| flag(call, CLIENT_CERT_CONN);
 
-        /// Result of checking the client's certificate; 0: good
+        /// Returns the result of verifying the client's certificate; 0: valid
         fn ssl_verify_result() -> INT, local = ssl_verify_result;
 
-        /// The TLS version
+        /// Returns the TLS version
         fn ssl_version() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_VERSION);
 
-        /// The common name in the client's certificate
+        /// Returns the common name in the client's certificate
         fn client_cert_cn() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_CN);
 
-        /// The cipher
+        /// Returns the cipher
         fn ssl_cipher() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_CIPHER);
 
-        /// The signature algorithm of the server's certificate
+        /// Returns the signature algorithm of the server's certificate
         fn cert_sign() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_SIG_ALG);
 
-        /// The key algorithm of the server's certificate
+        /// Returns the key algorithm of the server's certificate
         fn cert_key() -> STRING, local = |call: &mut Call<'_>| text(call, SSL_KEY_ALG);
     }
 }

@@ -7,15 +7,16 @@ use vrt::vmod::{Call, CallResult, INT, give};
 use vmod_support::args::fail;
 
 vrt::vmod! {
-    /// Purges the objects of the current hash, for good or softly
+    /// Purges the objects of the current hash, hard or soft
     pub(crate) static VMOD = purge;
 
     functions {
-        /// Removes all variants; says how many
+        /// Removes all variants and returns their number
         fn hard() -> INT, only(Method::Miss.set().with(Method::Hit.set()))
             = |call: &mut Call<'_>| purge(call, 0.0, Some(0.0), Some(0.0));
 
-        /// Shortens the lives of all variants; says how many. A negative value leaves that life as it is
+        /// Shortens ttl, grace and keep of all variants and returns their number. A negative value leaves that one
+        /// unchanged
         fn soft(
             ttl: DURATION = 0.0, grace: DURATION = (-1.0), keep: DURATION = (-1.0)
         ) -> INT, only(Method::Miss.set().with(Method::Hit.set())) = soft;

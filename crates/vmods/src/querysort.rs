@@ -6,7 +6,7 @@ vrt::vmod! {
     pub(crate) static VMOD = querysort;
 
     functions {
-        /// The URL with the parameters of its query in order
+        /// Returns the URL with its query arguments sorted
         fn querysort(_: STRING) -> STRING, pure = crate::standard::querysort;
     }
 }

@@ -22,38 +22,38 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// Query parameters: dropped, kept, sorted, made unique. Without a URL it is req.url, in fetches bereq.url
+    /// Removes, keeps, sorts and deduplicates query arguments. The default URL is req.url, in fetches bereq.url
     pub(crate) static VMOD = querystring;
 
     functions {
-        /// The URL without empty parameters
+        /// Returns the URL without empty arguments
         fn clean(url: [STRING]) -> STRING, local = clean;
 
-        /// The URL with its parameters in order, without empty ones, on demand without duplicates
+        /// Returns the URL with its arguments sorted, without empty ones, optionally without duplicates
         fn sort(url: [STRING], uniq: BOOL = false) -> STRING, local = sort;
 
-        /// The URL without its query
+        /// Returns the URL without its query
         fn remove(url: [STRING]) -> STRING, local
             = |call: &mut Call<'_>, url: Option<Option<&Text>>| plain(call, url, |url| split(url).0.to_vec());
     }
 
-    /// What is to be dropped or kept, by the parameters' names or by the whole of them
+    /// A filter of query arguments, by name or by the whole argument
     object filter(sort: BOOL = false, uniq: BOOL = false, match: Match = Name) -> Arc<Filter> = new, methods {
-        /// Means the parameters that are this text
+        /// Selects the arguments that are equal to this string
         fn add_string(_: STRING) -> VOID, only(Method::Init.set())
             = |this: &Arc<Filter>, call: &mut Call<'_>, text: &[u8]| add(call, this, Rule::Exact(text.into()));
 
-        /// Means the parameters that fit this pattern of a shell
+        /// Selects the arguments that match this shell pattern
         fn add_glob(_: STRING) -> VOID, only(Method::Init.set())
             = |this: &Arc<Filter>, call: &mut Call<'_>, text: &[u8]| add(call, this, Rule::Glob(text.into()));
 
-        /// Means the parameters that match
+        /// Selects the arguments that match
         fn add_regex(_: REGEX) -> VOID, only(Method::Init.set()) = add_regex;
 
-        /// The URL without the parameters that are meant, or with them alone
+        /// Returns the URL without the selected arguments, or with only these
         fn apply(url: [STRING], mode: Mode = Drop) -> STRING, local = filter_apply;
 
-        /// The query of that URL; unset when there is none
+        /// Returns the query of that URL; unset if there is none
         fn extract(url: [STRING], mode: Mode = Drop) -> STRING, local = extract;
     }
 }

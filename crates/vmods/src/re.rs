@@ -21,37 +21,37 @@ const MAX_GROUPS: i64 = 10;
 const FUNCTIONS: usize = 0;
 
 vrt::vmod! {
-    /// Patterns whose groups can be asked for after a match
+    /// Regular expressions whose groups can be read after a match
     pub(crate) static VMOD = re;
 
     functions {
-        /// Whether the pattern is found; keeps its groups for this task
+        /// Returns whether the pattern matches, and saves its groups for this task
         fn match(subject: STRING, pattern: STRING) -> BOOL, local = re_match;
 
-        /// Whether the pattern is found; keeps its groups for this task
+        /// Returns whether the pattern matches, and saves its groups for this task
         fn match_dyn(subject: STRING, pattern: STRING) -> BOOL, local = re_match_dyn;
 
-        /// Group 0 to 10 of the last match of this task; fallback when there is none
+        /// Returns group 0 to 10 of this task's last match; fallback if there is none
         fn backref(refnum: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING, local
             = |call: &mut Call<'_>, number: i64, fallback: Option<&Text>| backref(call, FUNCTIONS, number, fallback);
 
-        /// The version of this module
+        /// Returns the version of this module
         fn version() -> STRING, local = |_| env!("CARGO_PKG_VERSION");
     }
 
-    /// A pattern of VCL's syntax (PCRE2)
+    /// A regular expression in VCL's syntax (PCRE2)
     object regex(
         pattern: STRING, limit: INT = 1000, limit_recursion: INT = 1000, forbody: BOOL = false, asfilter: BOOL =
         false
     ) -> Arc<Regex> = new, methods {
-        /// Whether the pattern is found; keeps its groups for this task
+        /// Returns whether the pattern matches, and saves its groups for this task
         fn match(subject: STRING, limit: INT = 1000, limit_recursion: INT = 1000) -> BOOL, local = regex_match;
 
-        /// The same with a pattern made now
+        /// Same as match, with a pattern that is compiled now
         fn match_dyn(pattern: STRING, subject: STRING, limit: INT = 1000, limit_recursion: INT = 1000) -> BOOL, local
             = regex_match_dyn;
 
-        /// Group 0 to 10 of the last match of this task; fallback when there is none
+        /// Returns group 0 to 10 of this task's last match; fallback if there is none
         fn backref(refnum: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING, local
             = |this: &Arc<Regex>, call: &mut Call<'_>, number: i64, fallback: Option<&Text>| backref(call, key(this), number, fallback);
     }

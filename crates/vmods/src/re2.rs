@@ -104,125 +104,125 @@ rewriting! {
 mod set;
 
 vrt::vmod! {
-    /// Regular expressions in RE2's syntax, and sets of them that are matched at once. All of Lacquer's take linear time
+    /// Regular expressions in RE2's syntax, and sets of them that are matched together. Matching takes linear time
     pub(crate) static VMOD = re2;
 
     functions {
-        /// Whether a pattern that is compiled for this call matches
+        /// Returns whether a pattern matches, which is compiled for this call
         fn match(..MatchArgs<'_>) -> BOOL, local = match_function;
 
-        /// A group of the last match of this task; fallback when it took no part, a failure without a match
+        /// Returns a group of this task's last match; fallback if the group wasn't part of it. Fails if there was no match
         fn backref(ref: INT, fallback: STRING = "**BACKREF FUNCTION FAILED**") -> STRING, local = |call: &mut Call<'_>, group: i64, fallback: Option<&Text>| backref(last(call, FUNCTION).cloned(), group, fallback, "re2");
 
-        /// A named group of the last match of this task, as backref
+        /// Returns a named group of this task's last match, as backref
         fn namedref(name: STRING, fallback: STRING = "**NAMEDREF FUNCTION FAILED**") -> STRING, local = |call: &mut Call<'_>, name: &[u8], fallback: Option<&Text>| namedref(last(call, FUNCTION).cloned(), name, fallback, "re2");
 
-        /// The text with the first match replaced; fallback when there is none
+        /// Returns the string with the first match replaced; fallback if there is none
         fn sub(..SubArgs<'_>) -> STRING, local = |_, args: SubArgs<'_>| rewrite_function(&args.parts(), "sub", Rewrite::First);
 
-        /// The text with all matches replaced; fallback when there is none
+        /// Returns the string with all matches replaced; fallback if there is none
         fn suball(..SuballArgs<'_>) -> STRING, local = |_, args: SuballArgs<'_>| rewrite_function(&args.parts(), "suball", Rewrite::All);
 
-        /// What rewrite makes of the first match alone; fallback when there is none
+        /// Returns rewrite with the groups of the first match; fallback if there is none
         fn extract(..ExtractArgs<'_>) -> STRING, local = |_, args: ExtractArgs<'_>| rewrite_function(&args.parts(), "extract", Rewrite::Extract);
 
-        /// A measure of the pattern's size
+        /// Returns a measure of the pattern's size
         fn cost(..PatternArgs<'_>) -> INT, local = cost;
 
-        /// The text as a pattern that means just it
+        /// Returns the string as a pattern that matches it literally
         fn quotemeta(_: STRING) -> STRING, pure = |_, text: Option<&Text>| text.map(|text| pattern::quoted(text));
 
-        /// The version of libvmod-re2 that this follows
+        /// Returns the version of libvmod-re2 with which this module is compatible
         fn version() -> STRING, pure = |_| "2.0.0";
     }
 
-    /// A pattern; longest_match and never_nl aren't built
+    /// A regular expression. longest_match and never_nl aren't supported
     object regex(..PatternArgs<'_>) -> RegexObject = new_regex, methods {
-        /// Whether it matches
+        /// Returns whether it matches
         fn match(_: STRING) -> BOOL, local = RegexObject::is_match;
 
-        /// A group of the last match of this task; fallback when it took no part, a failure without a match
+        /// Returns a group of this task's last match; fallback if the group wasn't part of it. Fails if there was no match
         fn backref(ref: INT, fallback: STRING = "**BACKREF METHOD FAILED**") -> STRING, local = RegexObject::backref;
 
-        /// A named group of the last match of this task, as backref
+        /// Returns a named group of this task's last match, as backref
         fn namedref(name: STRING, fallback: STRING = "**NAMEDREF METHOD FAILED**") -> STRING, local = RegexObject::namedref;
 
-        /// The text with the first match replaced; fallback when there is none
+        /// Returns the string with the first match replaced; fallback if there is none
         fn sub(text: STRING, rewrite: STRING, fallback: STRING = "**SUB METHOD FAILED**") -> STRING, local = |this: &RegexObject, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
             this.rewrite([text, rewrite, fallback], "sub", Rewrite::First);
 
-        /// The text with all matches replaced; fallback when there is none
+        /// Returns the string with all matches replaced; fallback if there is none
         fn suball(
             text: STRING, rewrite: STRING, fallback: STRING = "**SUBALL METHOD FAILED**"
         ) -> STRING, local = |this: &RegexObject, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
             this.rewrite([text, rewrite, fallback], "suball", Rewrite::All);
 
-        /// What rewrite makes of the first match alone; fallback when there is none
+        /// Returns rewrite with the groups of the first match; fallback if there is none
         fn extract(text: STRING, rewrite: STRING, fallback: STRING = "**EXTRACT METHOD FAILED**") -> STRING, local
             = |this: &RegexObject, _, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>|
             this.rewrite([text, rewrite, fallback], "extract", Rewrite::Extract);
 
-        /// A measure of the pattern's size
+        /// Returns a measure of the pattern's size
         fn cost() -> INT, local = |this: &RegexObject, _| this.pattern.cost();
     }
 
-    /// Patterns that are matched at once; a match tells which of them. n > 0 means the n-th pattern, else select says which
-    /// of those that matched
+    /// Patterns that are matched together; a match reports which of them. n > 0 selects the n-th pattern, otherwise select
+    /// chooses one of those that matched
     object set(..SetArgs) -> Arc<Set> = set::new, methods {
-        /// Adds a pattern with what belongs to it; save keeps it for sub, suball and extract
+        /// Adds a pattern with its associated values; save is required for sub, suball and extract
         fn add(
             _: STRING, string: [STRING], backend: [BACKEND], save: [BOOL], never_capture: [BOOL], integer: [INT]
         ) -> VOID, only(Method::Init.set()) = set::add;
 
-        /// Nothing: sets are compiled when they are complete
+        /// Has no effect: sets are compiled when they are complete
         fn compile() -> VOID, only(Method::Init.set()) = set::compile;
 
-        /// Whether any pattern matches
+        /// Returns whether any pattern matches
         fn match(_: STRING) -> BOOL, local = set::is_match;
 
-        /// Whether the n-th pattern matched
+        /// Returns whether the n-th pattern matched
         fn matched(_: INT) -> BOOL, local = set::matched;
 
-        /// How many patterns matched
+        /// Returns the number of patterns that matched
         fn nmatches() -> INT, local = set::nmatches;
 
-        /// The number of a pattern that matched
+        /// Returns the number of a pattern that matched
         fn which(select: Select = Unique) -> INT, local = set::which;
 
-        /// The pattern's string
+        /// Returns the pattern's string
         fn string(n: INT = 0, select: Select = Unique) -> STRING, local = set::string;
 
-        /// The pattern's backend
+        /// Returns the pattern's backend
         fn backend(n: INT = 0, select: Select = Unique) -> BACKEND, local = set::backend;
 
-        /// The pattern's integer
+        /// Returns the pattern's integer
         fn integer(n: INT = 0, select: Select = Unique) -> INT, local = set::integer;
 
-        /// The text with the first match replaced; fallback when there is none
+        /// Returns the string with the first match replaced; fallback if there is none
         fn sub(
             text: STRING, rewrite: STRING, fallback: STRING = "**SUB METHOD FAILED**", n: INT = 0, select:
             Select = Unique
         ) -> STRING, local = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
             set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("sub", Rewrite::First));
 
-        /// The text with all matches replaced; fallback when there is none
+        /// Returns the string with all matches replaced; fallback if there is none
         fn suball(
             text: STRING, rewrite: STRING, fallback: STRING = "**SUBALL METHOD FAILED**", n: INT = 0, select:
             Select = Unique
         ) -> STRING, local = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
             set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("suball", Rewrite::All));
 
-        /// What rewrite makes of the first match alone; fallback when there is none
+        /// Returns rewrite with the groups of the first match; fallback if there is none
         fn extract(
             text: STRING, rewrite: STRING, fallback: STRING = "**EXTRACT METHOD FAILED**", n: INT = 0, select:
             Select = Unique
         ) -> STRING, local = |set: &Arc<Set>, call: &mut Call<'_>, text: Option<&Text>, rewrite: Option<&Text>, fallback: Option<&Text>, n: i64, select: Select|
             set::rewrite(set, call, [text, rewrite, fallback], (n, select), ("extract", Rewrite::Extract));
 
-        /// Whether such a thing belongs to the pattern
+        /// Returns whether the pattern has such an associated value
         fn saved(which: Which = Regex, n: INT = 0, select: Select = Unique) -> BOOL, local = set::saved;
 
-        /// Keeps the lines of a head that match, or removes them
+        /// Keeps only the header lines that match, or removes them
         fn hdr_filter(_: HTTP, whitelist: BOOL = true) -> VOID, local = set::hdr_filter;
     }
 }

@@ -90,16 +90,17 @@ vrt::vmod_args! {
 }
 
 vrt::vmod! {
-    /// Commands to Redis servers; a reply has 8 MB and 100,000 values at most. Not built: clusters, sentinels, weights
+    /// Sends commands to Redis servers. A reply may have 8 MB and 100,000 values. Clusters, sentinels and weights aren't
+    /// supported
     pub(crate) static VMOD = redis;
 
     needs { Authorities }
 
     functions {
-        /// Nothing; fails when there are rules
+        /// Has no effect; fails if there are rules
         fn weights(rules: STRING = "") -> VOID, only(Method::Init.set()) = weights;
 
-        /// Nothing; fails when there are locations
+        /// Has no effect; fails if there are locations
         fn sentinels(
             locations: STRING = "", period: INT = 60, connection_timeout: INT = 500, command_timeout: INT = 0,
             protocol: Protocol = Default, tls: BOOL = false, tls_cafile: STRING = "", tls_capath: STRING = "",
@@ -108,119 +109,119 @@ vrt::vmod! {
         ) -> VOID, only(Method::Init.set()) = sentinels;
     }
 
-    /// Servers by HOST:PORT or the path of a socket; auto counts as master. Times are in milliseconds, ttls in seconds; 0 is
-    /// a minute, or no ttl. Each server has max_connections at most, shared by all threads; 128 without shared_connections.
-    /// debug writes each command's name as a Debug record. With tls servers are spoken to by TLS, unless they are paths: their
-    /// certificates must come from an authority of tls_cafile and the files of tls_capath, else of the system, and be for
-    /// tls_sni, if that is given. Without it any certificate of theirs will do: without tls_cafile, any that a public authority
-    /// gave to anybody. tls_certfile and tls_keyfile are ours, for servers that ask
+    /// Servers by HOST:PORT or the path of a socket; auto counts as master. Timeouts are in milliseconds (0: one minute),
+    /// TTLs in seconds (0: none). Each server has at most max_connections, shared by all threads; 128 without
+    /// shared_connections. debug logs each command's name as a Debug record. With tls connections use TLS, except to paths.
+    /// Certificates must be from an authority in tls_cafile or tls_capath, or else of the system, and for tls_sni if it is
+    /// given. Without tls_sni a certificate for any name is accepted; without tls_cafile, too, any certificate of a public
+    /// authority. tls_certfile and tls_keyfile are the client certificate, for servers that require one
     object db(..DatabaseArgs<'_>) -> Arc<Database> = new, methods {
-        /// Another server, master or slave
+        /// Adds a server, master or slave
         fn add_server(location: STRING, type: DbType) -> VOID, only(Method::Init.set()) = add_server;
 
-        /// Begins a command of this task; the last reply is gone
+        /// Starts a command of this task and discards the last reply
         fn command(name: STRING) -> VOID, local = db_command;
 
-        /// How long it may take, in milliseconds
+        /// Sets the timeout of the command in milliseconds
         fn timeout(command_timeout: INT) -> VOID, local = timeout;
 
-        /// How often it is tried again, 10 at most
+        /// Sets the number of retries of the command, at most 10
         fn retries(max_command_retries: INT) -> VOID, local = db_retries;
 
-        /// An argument; 1024 of them, 1 MB at most
+        /// Adds an argument; at most 1024, with 1 MB in total
         fn push(arg: STRING) -> VOID, local = db_push;
 
-        /// Sends the command to a master, or to any server, slaves first, and waits for the reply. A VCL_Error record says
-        /// why there is none
+        /// Sends the command to a master, or to any server (slaves first), and waits for the reply. If there is none, a
+        /// VCL_Error record says why
         fn execute(master: BOOL = true) -> VOID, waits
             = |this: &Arc<Database>, call: &mut Call<'_>, master: bool| execute(call, this, master);
 
-        /// command, push, timeout, retries and execute in one
+        /// Combines command, push, timeout, retries and execute
         fn easy_execute(..CommandArgs<'_>) -> VOID, waits = easy_execute;
 
-        /// Whether there is a reply
+        /// Returns whether there is a reply
         fn replied() -> BOOL, local
             = |this: &Arc<Database>, call: &mut Call<'_>| about(call, this, |reply| reply.is_some());
 
-        /// Whether it is an error
+        /// Returns whether the reply is an error
         fn reply_is_error() -> BOOL, local = reply_is_error;
 
-        /// Whether it is nil
+        /// Returns whether the reply is nil
         fn reply_is_nil() -> BOOL, local
             = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| matches!(reply, Reply::Nil));
 
-        /// Whether it is a status
+        /// Returns whether the reply is a status
         fn reply_is_status() -> BOOL, local = reply_is_status;
 
-        /// Whether it is an integer
+        /// Returns whether the reply is an integer
         fn reply_is_integer() -> BOOL, local = reply_is_integer;
 
-        /// Whether it is a boolean
+        /// Returns whether the reply is a boolean
         fn reply_is_boolean() -> BOOL, local = reply_is_boolean;
 
-        /// Whether it is a double
+        /// Returns whether the reply is a double
         fn reply_is_double() -> BOOL, local = reply_is_double;
 
-        /// Whether it is a string
+        /// Returns whether the reply is a string
         fn reply_is_string() -> BOOL, local
             = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| matches!(reply, Reply::Text(_)));
 
-        /// Whether it is an array, a map or a set
+        /// Returns whether the reply is an array, a map or a set
         fn reply_is_array() -> BOOL, local = reply_is_array;
 
-        /// The reply as a text; unset when it is nil or an array
+        /// Returns the reply as a string; unset if it is nil or an array
         fn get_reply() -> STRING, local = get_reply;
 
-        /// The error, if the reply is one
+        /// Returns the error, if the reply is one
         fn get_error_reply() -> STRING, local = get_error_reply;
 
-        /// The status, if the reply is one
+        /// Returns the status, if the reply is one
         fn get_status_reply() -> STRING, local = get_status_reply;
 
-        /// The integer, or 0
+        /// Returns the integer, or 0
         fn get_integer_reply() -> INT, local = get_integer_reply;
 
-        /// The boolean, or false
+        /// Returns the boolean, or false
         fn get_boolean_reply() -> BOOL, local
             = |this: &Arc<Database>, call: &mut Call<'_>| is(call, this, |reply| *reply == Reply::Boolean(true));
 
-        /// The double, or 0
+        /// Returns the double, or 0
         fn get_double_reply() -> REAL, local = get_double_reply;
 
-        /// The string, if the reply is one
+        /// Returns the string, if the reply is one
         fn get_string_reply() -> STRING, local = get_string_reply;
 
-        /// How many values the array has; a map has its keys and its values
+        /// Returns the number of values of the array; a map counts its keys and its values
         fn get_array_reply_length() -> INT, local = get_array_reply_length;
 
-        /// Whether this value of the array is an error
+        /// Returns whether this value of the array is an error
         fn array_reply_is_error(index: INT) -> BOOL, local = array_reply_is_error;
 
-        /// Whether this value of the array is nil
+        /// Returns whether this value of the array is nil
         fn array_reply_is_nil(index: INT) -> BOOL, local = array_reply_is_nil;
 
-        /// Whether this value of the array is a status
+        /// Returns whether this value of the array is a status
         fn array_reply_is_status(index: INT) -> BOOL, local = array_reply_is_status;
 
-        /// Whether this value of the array is an integer
+        /// Returns whether this value of the array is an integer
         fn array_reply_is_integer(index: INT) -> BOOL, local = array_reply_is_integer;
 
-        /// Whether this value of the array is a boolean
+        /// Returns whether this value of the array is a boolean
         fn array_reply_is_boolean(index: INT) -> BOOL, local = array_reply_is_boolean;
 
-        /// Whether this value of the array is a double
+        /// Returns whether this value of the array is a double
         fn array_reply_is_double(index: INT) -> BOOL, local = array_reply_is_double;
 
-        /// Whether this value of the array is a string
+        /// Returns whether this value of the array is a string
         fn array_reply_is_string(index: INT) -> BOOL, local = array_reply_is_string;
 
-        /// Whether this value of the array is an array
+        /// Returns whether this value of the array is an array
         fn array_reply_is_array(index: INT) -> BOOL, local = array_reply_is_array;
 
-        /// This value of the array as a text
+        /// Returns this value of the array as a string
         fn get_array_reply_value(index: INT) -> STRING, local = get_array_reply_value;
 
-        /// Forgets command and reply
+        /// Discards command and reply
         fn free() -> VOID, local = free;
     }
 

@@ -66,56 +66,58 @@ vrt::vmod_args! {
 }
 
 vrt::vmod! {
-    /// Requests out of VCL by name, and a backend that is a URL and follows redirections. An https server's certificate must
-    /// come from an authority that the system trusts, unless accept_invalid_certs, and be for its name, unless
+    /// HTTP requests from VCL by name, and a backend that is a URL and follows redirects. The certificate of an https
+    /// server must be from an authority that the system trusts, unless accept_invalid_certs, and for its name, unless
     /// accept_invalid_hostnames
     pub(crate) static VMOD = reqwest;
 
     needs { Authorities }
 
-    /// A client, which keeps connections. follow is how many redirections in a row are followed, 0 none. One that leads to another host or
-    /// port is followed only with follow_hosts: else an origin that redirects wherever a client says would let the client read
-    /// servers that only this one reaches. It is the response then, as it came. From http to https of the same host is followed.
-    /// timeout is for a
-    /// whole request, connect_timeout for each connection, none without them; a request out of VCL has 10 minutes then. A
-    /// coding that VCL doesn't ask for isn't asked for, so that auto_gzip, auto_deflate and auto_brotli have nothing to
-    /// decode. A probe goes to base_url and its .url, or without base_url to the whole URL that its .url is; it concerns the
-    /// backend alone
+    /// A client with keep-alive connections. follow is the largest number of consecutive redirects that are followed (0:
+    /// none). A redirect to another host or port is only followed with follow_hosts, and otherwise returned as the
+    /// response: an origin with an open redirect could let clients read servers that only this one can reach. A redirect
+    /// from http to https of the same host is followed. timeout is for a whole request, connect_timeout for each
+    /// connection; without them there is no limit, except 10 minutes for a request from VCL. Only encodings that VCL
+    /// requests are requested, so auto_gzip, auto_deflate and auto_brotli have nothing to decode. A probe requests base_url
+    /// with its .url, or without base_url the complete URL in its .url; it only concerns the backend
     object client(..ClientArgs<'_>) -> ClientObject = new, methods {
-        /// Begins a request of this name, in the place of one that had it; a task may have 64
+        /// Starts a request of this name, which replaces an earlier one; a task may have 64
         fn init(name: STRING, url: STRING, method: STRING = "GET") -> VOID, local = init;
 
-        /// Sends it; VCL goes on meanwhile
+        /// Sends the request. VCL continues meanwhile
         fn send(name: STRING) -> VOID = client_send;
 
-        /// Adds a field; those of framing and of the connection are the client's own, and fail
+        /// Adds a header. Headers of framing and of the connection are set by the client and fail here
         fn set_header(name: STRING, key: STRING, value: STRING) -> VOID, local = set_header;
 
-        /// Its body
+        /// Sets the body
         fn set_body(name: STRING, body: STRING) -> VOID, local = set_body;
 
-        /// Adds the fields of req or bereq, but those of the connection and the body
+        /// Copies the headers of req or bereq to the request, except those of the connection and the body
         fn copy_headers_to_req(name: STRING) -> VOID, local = copy_headers_to_req;
 
-        /// Whether the answer's status is 200 to 299. False when there is no answer, so that a check that couldn't be made fails
-        /// closed. Sends and waits as needed
+        /// Returns whether the status of the response is 200 to 299. False if there is no response, so an authorisation
+        /// check fails closed. Sends the request and waits if needed
         fn allowed(name: STRING) -> BOOL, waits = allowed;
 
-        /// The answer's status, 0 when there is none; a check must take 0 as a no: VCL that looks for 403 alone lets a request pass
-        /// when the server can't be reached, 1,000 requests are in progress, or requests are nested 10 deep. Sends and waits as needed
+        /// Returns the status of the response; 0 if there is none. An authorisation check must treat 0 as a refusal: VCL
+        /// that only tests for 403 admits a request if the server can't be reached, 1,000 requests are in progress, or
+        /// requests are nested 10 deep. Sends the request and waits if needed
         fn status(name: STRING) -> INT, waits = status;
 
-        /// The answer's first field of a name, or all of them with sep between; unset without one. Sends and waits as needed
+        /// Returns the response's first header of a name, or all of them separated by sep; unset if there is none. Sends
+        /// the request and waits if needed
         fn header(name: STRING, key: STRING, sep: [STRING]) -> STRING, waits = client_header;
 
-        /// The answer's body, 10 MB at most; unset without an answer. Sends and waits as needed
+        /// Returns the body of the response (at most 10 MB); unset if there is no response. Sends the request and waits if
+        /// needed
         fn body_as_string(name: STRING) -> STRING, waits = body_as_string;
 
-        /// Why there is no answer; unset when there is one. Sends and waits as needed
+        /// Returns why there is no response; unset if there is one. Sends the request and waits if needed
         fn error(name: STRING) -> STRING, waits = error;
 
-        /// The backend. It asks for base_url with bereq.url behind it, or bereq.url if that is a whole URL, or it and
-        /// bereq.http.host, by https if that is set
+        /// Returns the backend. It requests base_url followed by bereq.url, or bereq.url if that is a complete URL, or
+        /// bereq.url at bereq.http.host (with https if that option is set)
         fn backend() -> BACKEND, local = |this: &ClientObject, _| Some(this.director.clone());
     }
 }

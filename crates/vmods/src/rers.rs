@@ -23,32 +23,31 @@ const MAX_PAIRS: usize = 100;
 const PATTERN_BYTES: usize = 10 << 20;
 
 vrt::vmod! {
-    /// Patterns of Rust's regex made at run time, named groups, and bodies rewritten
+    /// Regular expressions of Rust's regex compiled at run time, named groups, and rewriting of bodies
     pub(crate) static VMOD = rers;
 
-    /// A store of n patterns; the one that was used longest ago makes room
+    /// A cache of n compiled patterns, with LRU eviction
     object init(n: INT = 100) -> Store = new, methods {
-        /// Whether the pattern is found; never when it is no pattern
+        /// Returns whether the pattern matches; false if it is invalid
         fn is_match(s: STRING, regex: STRING) -> BOOL, local = is_match;
 
-        /// The text with each match, or the first lim, replaced; $1 and $name are groups
+        /// Returns the string with all matches, or the first lim, replaced; $1 and $name are groups
         fn replace(s: STRING, regex: STRING, sub: STRING, lim: INT = 0) -> STRING, local = replace;
 
-        /// As is_match, and keeps the groups for this task
+        /// Same as is_match, and saves the groups for this task
         fn capture(string: STRING, regex: STRING) -> BOOL, local = init_capture;
 
-        /// The same with the request's body, which std.cache_req_body has kept: fails when it hasn't, false when it isn't
-        /// UTF-8
+        /// Same as capture, on the request's body. Fails if std.cache_req_body hasn't cached it; false if it isn't UTF-8
         fn capture_req_body(regex: STRING) -> BOOL, local = capture_req_body;
 
-        /// A group of the last capture; empty when there is none
+        /// Returns a group of the last capture; empty if there is none
         fn group(index: INT) -> STRING, local = init_group;
 
-        /// The same, by name
+        /// Returns a group of the last capture by name, as group
         fn named_group(name: STRING) -> STRING, local = named_group;
 
-        /// Replaces in the body of this response, pair by pair, where rers is in beresp.filters or resp.filters; 8 MB at
-        /// most, or the response fails
+        /// Replaces matches in the body of this response, one pair after the other, if rers is in beresp.filters or
+        /// resp.filters. A body over 8 MB makes the response fail
         fn replace_resp_body(
             regex: STRING, s: STRING
         ) -> VOID, only(Method::Deliver.set().with(Method::Synth.set()).with(Method::BackendResponse.set())) = replace_resp_body;

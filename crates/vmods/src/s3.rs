@@ -30,31 +30,31 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// Buckets as backends, and requests signed by AWS Signature Version 4. The payload's hash is signed when
-    /// std.cache_req_body keeps the body
+    /// Buckets as backends, and requests signed with AWS Signature Version 4. The signature covers the hash of the body if
+    /// std.cache_req_body has cached it
     pub(crate) static VMOD = s3;
 
     needs { Authorities }
 
-    /// A director over the addresses of HOST, HOST:PORT or http[s]://HOST:PORT, which is the Host of its requests; by https
-    /// with https:// or port 443, where the certificate must be for it, from an authority that the system trusts. With a key
-    /// requests are signed as vcl_backend_fetch leaves them
+    /// A director for the addresses of HOST, HOST:PORT or http[s]://HOST:PORT, which is also the Host of its requests. It
+    /// uses TLS with https:// or port 443; the certificate must be for the name and from an authority that the system
+    /// trusts. With a key, requests are signed as they are after vcl_backend_fetch
     object director(bucket: STRING, region: STRING, endpoint: STRING) -> Director = new_director, methods {
-        /// The director. The first time it waits for the lookup
+        /// Returns the director. The first call waits for the lookup
         fn backend() -> BACKEND, waits = backend;
 
-        /// The secret and its name, for requests from now on
+        /// Sets the access key and its secret for later requests
         fn set_access_key(key: STRING, key_id: STRING) -> VOID
             = |this: &Director, _, key: &[u8], key_id: &[u8]| set_key(&this.signer, key, key_id);
 
-        /// The service that is signed for, else s3
+        /// Sets the service of the signature (default s3)
         fn set_service(service: STRING) -> VOID, only(Method::Init.set())
             = |this: &Director, call: &mut Call<'_>, service: &[u8]| set_text(call, &this.signer, service, "service");
 
-        /// Whose form the signature has: Amazon's, or Google's
+        /// Selects the signature format: Amazon's or Google's
         fn set_provider(provider: DirectorProvider) -> VOID, only(Method::Init.set()) = director_set_provider;
 
-        /// Names of fields, in any case, that are signed beside Host and x-amz-
+        /// Sets further headers to sign, in addition to Host and x-amz-; their names ignore case
         fn set_signed_headers(regex: STRING) -> VOID, only(Method::Init.set())
             = |this: &Director, call: &mut Call<'_>, regex: &[u8]| set_signed_headers(call, &this.signer, regex);
     }
@@ -62,26 +62,26 @@ vrt::vmod! {
     /// Signs requests to any backend
     object signer(
     ) -> Arc<Signer> = |_, _: &str| Ok(Arc::new(Signer { host: None, settings: Mutex::default() })), methods {
-        /// The secret and its name, for requests from now on
+        /// Sets the access key and its secret for later requests
         fn set_access_key(key: STRING, key_id: STRING) -> VOID
             = |this: &Arc<Signer>, _, key: &[u8], key_id: &[u8]| set_key(this, key, key_id);
 
-        /// The region that is signed for
+        /// Sets the region of the signature
         fn set_region(region: STRING) -> VOID, only(Method::Init.set())
             = |this: &Arc<Signer>, call: &mut Call<'_>, region: &[u8]| set_text(call, this, region, "region");
 
-        /// The service that is signed for, else s3
+        /// Sets the service of the signature (default s3)
         fn set_service(service: STRING) -> VOID, only(Method::Init.set())
             = |this: &Arc<Signer>, call: &mut Call<'_>, service: &[u8]| set_text(call, this, service, "service");
 
-        /// Whose form the signature has: Amazon's, or Google's
+        /// Selects the signature format: Amazon's or Google's
         fn set_provider(provider: DirectorProvider) -> VOID, only(Method::Init.set()) = signer_set_provider;
 
-        /// Names of fields, in any case, that are signed beside Host and x-amz-
+        /// Sets further headers to sign, in addition to Host and x-amz-; their names ignore case
         fn set_signed_headers(regex: STRING) -> VOID, only(Method::Init.set())
             = |this: &Arc<Signer>, call: &mut Call<'_>, regex: &[u8]| set_signed_headers(call, this, regex);
 
-        /// Signs bereq as it is now; false, and VCL_Error says why, without a key, a region or a Host
+        /// Signs bereq as it is now. Without a key, a region or a Host it returns false and logs a VCL_Error
         fn sign() -> BOOL, local, only(Method::BackendFetch.set()) = sign_bereq;
     }
 

@@ -23,32 +23,33 @@ use vmod_support::args::fail;
 const MAX: usize = 100_000;
 
 vrt::vmod! {
-    /// Backends that are sick for single objects
+    /// Marks backends as sick for single objects
     pub(crate) static VMOD = saintmode;
 
     functions {
-        /// Holds the backend of this fetch sick for its object for a while
+        /// Marks the backend of this fetch as sick for its object for a duration
         fn blacklist(expires: DURATION) -> VOID, only(Method::BackendResponse.set()) = blacklist;
 
-        /// The same as blacklist
+        /// Same as blacklist
         fn denylist(expires: DURATION) -> VOID, only(Method::BackendResponse.set()) = blacklist;
 
-        /// The saintmode directors of this VCL as JSON
+        /// Returns the saintmode directors of this VCL as JSON
         fn status() -> STRING, local = status;
     }
 
-    /// A director over one backend: sick for what was blacklisted, and for all when there is too much of that
+    /// A director for one backend. It is sick for blacklisted objects, and for all objects if there are too many of these
     object saintmode(backend: BACKEND, threshold: INT) -> Arc<Saint> = new, methods {
-        /// The director
+        /// Returns the director
         fn backend() -> BACKEND, local = |this: &Arc<Saint>, _| this.clone();
 
-        /// How many objects are on its list
+        /// Returns the number of objects on its list
         fn blacklist_count() -> INT, local = count;
 
-        /// The same as blacklist_count
+        /// Same as blacklist_count
         fn denylist_count() -> INT, local = count;
 
-        /// In a fetch whether it is healthy for its object; elsewhere what its list alone says of the request's object
+        /// In a fetch, returns whether it is healthy for the fetch's object; elsewhere, whether the request's object isn't
+        /// on its list
         fn is_healthy() -> BOOL, local = is_healthy;
     }
 }

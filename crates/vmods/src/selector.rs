@@ -22,60 +22,60 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// Sets of texts, matched whole or as prefixes, and what belongs to each of them
+    /// Sets of strings, matched as a whole or as prefixes, with associated values
     pub(crate) static VMOD = selector;
 
     functions {
-        /// The version of libvmod-selector that this follows
+        /// Returns the version of libvmod-selector with which this module is compatible
         fn version() -> STRING, pure = |_| "2.6.0";
     }
 
-    /// A set. n > 0 means its n-th element, else element says which, else select says which of those that the last match of
-    /// this task found. After a match that failed what is asked for is unset, 0 or false. Without allow_overlaps no element
-    /// may be the prefix of another
+    /// A set. n > 0 selects its n-th element, otherwise element selects one, otherwise select chooses one of those that
+    /// this task's last match found. After a failed match the results are unset, 0 or false. Without allow_overlaps no
+    /// element may be the prefix of another
     object set(case_sensitive: BOOL = true, allow_overlaps: BOOL = true) -> Arc<Set> = set_new, methods {
-        /// Adds an element, and what belongs to it
+        /// Adds an element with its associated values
         fn add(
             _: STRING, string: [STRING], regex: [REGEX], backend: [BACKEND], integer: [INT], bool: [BOOL]
         ) -> VOID, only(Method::Init.set()) = add;
 
-        /// Nothing can be added any more; vcl_init's end does that, too
+        /// Completes the set; the end of vcl_init does the same
         fn compile() -> VOID, only(Method::Init.set()) = compile;
 
-        /// Whether the text is an element
+        /// Returns whether the string is an element
         fn match(_: STRING) -> BOOL, local = set_match;
 
-        /// Whether the text begins with an element
+        /// Returns whether the string begins with an element
         fn hasprefix(_: STRING) -> BOOL, local = hasprefix;
 
-        /// How many elements the last match of this task found
+        /// Returns the number of elements that this task's last match found
         fn nmatches() -> INT, local = nmatches;
 
-        /// Whether the last match of this task found that element
+        /// Returns whether this task's last match found that element
         fn matched(n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL, local = is_matched;
 
-        /// The element's number
+        /// Returns the element's number
         fn which(select: Select = Unique, element: STRING = null) -> INT, local = which;
 
-        /// The element, as it was added
+        /// Returns the element, as it was added
         fn element(n: INT = 0, select: Select = Unique) -> STRING, local = element;
 
-        /// The element's string
+        /// Returns the element's string
         fn string(n: INT = 0, element: STRING = null, select: Select = Unique) -> STRING, local = string;
 
-        /// The element's backend
+        /// Returns the element's backend
         fn backend(n: INT = 0, element: STRING = null, select: Select = Unique) -> BACKEND, local = backend;
 
-        /// The element's integer
+        /// Returns the element's integer
         fn integer(n: INT = 0, element: STRING = null, select: Select = Unique) -> INT, local = integer;
 
-        /// The element's bool
+        /// Returns the element's bool
         fn bool(n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL, local = bool;
 
-        /// Whether the element's regex matches a text
+        /// Returns whether the element's regex matches a string
         fn re_match(subject: STRING, n: INT = 0, element: STRING = null, select: Select = Unique) -> BOOL, local = re_match;
 
-        /// A text with what the element's regex matches replaced, as by regsub; by regsuball with all
+        /// Returns a string with the first match of the element's regex replaced, as regsub; with all, as regsuball
         fn sub(
             str: STRING, sub: STRING, all: BOOL = false, n: INT = 0, element: STRING = null, select: Select =
             Unique

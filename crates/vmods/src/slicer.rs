@@ -5,12 +5,12 @@ use vrt::Method;
 use vrt::vmod::{BOOL, Call, CallResult, Methods, give};
 
 vrt::vmod! {
-    /// Objects in slices, which are fetched when they are asked for
+    /// Objects in slices, which are fetched on demand
     pub(crate) static VMOD = slicer;
 
     functions {
-        /// Keeps the object that is fetched in slices; false where that can't be. In vcl_backend_fetch the backend is asked for a slice at
-        /// once, as by bereq.do_slice; in vcl_backend_response it is what beresp.do_slice does
+        /// Stores the fetched object in slices; returns false if that isn't possible. In vcl_backend_fetch it requests a
+        /// slice from the backend, as bereq.do_slice; in vcl_backend_response it is the same as beresp.do_slice
         fn enable() -> BOOL, only(ASKED.with(Method::BackendResponse.set())) = enable;
     }
 }

@@ -23,111 +23,113 @@ use vrt::{BackendRef, Blob, HeadId, Method, Text};
 use vmod_support::args::{fail, may_block};
 
 vrt::vmod! {
-    /// Everyday functions: conversions, text, logging, files
+    /// Common functions: conversions, strings, logging, files
     pub(crate) static VMOD = std;
 
     functions {
-        /// A random number between lo and hi
+        /// Returns a random number between lo and hi
         fn random(lo: REAL, hi: REAL) -> REAL, local = random;
 
-        /// r rounded to the nearest whole number, halves away from zero
+        /// Rounds r to the nearest integer, halves away from zero
         fn round(r: REAL) -> REAL, pure = |_, r: f64| r.round();
 
-        /// Joins all fields of one name into the first, sep between them
+        /// Joins all headers of one name into the first, separated by sep
         fn collect(hdr: HEADER, sep: STRING = ", ") -> VOID, local = collect;
 
-        /// The URL with the parameters of its query in order
+        /// Returns the URL with its query arguments sorted
         fn querysort(_: STRING) -> STRING, pure = querysort;
 
-        /// s in ASCII upper case
+        /// Returns s in ASCII upper case
         fn toupper(s: STRANDS) -> STRING, pure = |_, s: &[u8]| change_case(s, <[u8]>::make_ascii_uppercase);
 
-        /// s in ASCII lower case
+        /// Returns s in ASCII lower case
         fn tolower(s: STRANDS) -> STRING, pure = |_, s: &[u8]| change_case(s, <[u8]>::make_ascii_lowercase);
 
-        /// s1 from the first place where s2 occurs in it; unset when it doesn't
+        /// Returns s1 from the first occurrence of s2 in it; unset if there is none
         fn strstr(s1: STRING, s2: STRING) -> STRING, pure = strstr;
 
-        /// Whether the whole subject matches a pattern of the shell
+        /// Returns whether the whole subject matches a shell pattern
         fn fnmatch(
             pattern: STRING, subject: STRING, pathname: BOOL = true, noescape: BOOL = false, period: BOOL =
             false
         ) -> BOOL, local = fnmatch;
 
-        /// The contents of a file, read at the first call and kept while the VCL is loaded
+        /// Returns the content of a file, which is read at the first call and kept while the VCL is loaded
         fn fileread(_: STRING) -> STRING, local, blocks = |call: &mut Call<'_>, name: Option<&Text>| read(call, name, as_text);
 
-        /// The same, as a blob
+        /// Returns the content of a file as a blob, as fileread
         fn blobread(_: STRING) -> BLOB, local, blocks = |call: &mut Call<'_>, name: Option<&Text>| read(call, name, as_blob);
 
-        /// Whether the file exists
+        /// Returns whether the file exists
         fn file_exists(path: STRING) -> BOOL, local, blocks = file_exists;
 
-        /// Whether the backend or director is healthy
+        /// Returns whether the backend or director is healthy
         fn healthy(be: BACKEND) -> BOOL, local = healthy;
 
-        /// The port of an address; -1 when there is none
+        /// Returns the port of an address; -1 when there is none
         fn port(ip: IP) -> INT, pure = |_, ip: Option<SocketAddr>| ip.map_or(0, |addr| addr.port().into());
 
-        /// A duration from text with a unit or from a number of seconds, else the fallback
+        /// Converts a string with a unit, or a number of seconds, to a duration; otherwise returns the fallback
         fn duration(s: [STRING], fallback: [DURATION], real: [REAL], integer: [INT]) -> DURATION, local = conversions::duration;
 
-        /// A byte size from text with an optional unit or from a number, else the fallback
+        /// Converts a string with an optional unit, or a number, to a byte size; otherwise returns the fallback
         fn bytes(s: [STRING], fallback: [BYTES], real: [REAL], integer: [INT]) -> BYTES, local = conversions::bytes;
 
-        /// An integer from text or from another type, fractions cut, else the fallback
+        /// Converts a string or another type to an integer, truncating fractions; otherwise returns the fallback
         fn integer(..ToInteger<'_>) -> INT, local = conversions::integer;
 
-        /// The address that s names (a host name too, unless resolve is false), with port p, else the fallback
+        /// Converts s (an address, or a host name unless resolve is false) to an address with port p; otherwise returns the
+        /// fallback
         fn ip(s: STRING, fallback: [IP], resolve: BOOL = true, p: [STRING]) -> IP, local, waits = ip;
 
-        /// A real number from text or from another type, else the fallback
+        /// Converts a string or another type to a real number; otherwise returns the fallback
         fn real(..ToReal<'_>) -> REAL, local = conversions::real;
 
-        /// A time from an HTTP date, ISO 8601 or seconds since 1970, else the fallback
+        /// Converts an HTTP date, ISO 8601 or seconds since 1970 to a time; otherwise returns the fallback
         fn time(s: [STRING], fallback: [TIME], real: [REAL], integer: [INT]) -> TIME, local = conversions::time;
 
-        /// The time in UTC, written by a strftime(3) format; unset on an error
+        /// Formats a time in UTC with a strftime(3) format; unset on an error
         fn strftime(time: TIME, format: STRING) -> STRING, pure = strftime;
 
         /// Logs s as VCL_Log
         fn log(s: STRANDS) -> VOID, local = log;
 
-        /// Sends s to the system's log
+        /// Sends s to syslog
         fn syslog(priority: INT, s: STRANDS) -> VOID = syslog;
 
-        /// Logs a Timestamp record called s
+        /// Logs a Timestamp record with the name s
         fn timestamp(s: STRING) -> VOID, local, only(Methods::CLIENT.with(Methods::BACKEND)) = timestamp;
 
-        /// Sets ttl, grace and keep of beresp anew, as its status and fields say now
+        /// Sets ttl, grace and keep of beresp again from its current status and headers
         fn rfc_ttl() -> VOID, local, only(Method::BackendResponse.set()) = rfc_ttl;
 
-        /// The time at this very moment; `now` is when the subroutine began
+        /// Returns the current time; the variable `now` is the time when the subroutine began
         fn now() -> TIME, local = |call: &mut Call<'_>| call.ctx.clock().real().0;
 
-        /// Whether the VCL's version is at least the one given
+        /// Returns whether the VCL's version is at least the given one
         fn syntax(_: REAL) -> BOOL, local = syntax;
 
-        /// A variable of the process' environment; unset when it has none
+        /// Returns an environment variable of the process; unset if it doesn't exist
         fn getenv(name: STRING) -> STRING, local = getenv;
 
-        /// Reads the request's body, up to size bytes, so that it can be sent more than once. False when it is larger, or broken:
-        /// VCL can return synth or restart then; where it returns anything else the connection is closed without a response
+        /// Reads and caches the request's body, up to size bytes, so it can be sent more than once. Returns false if it is
+        /// larger or incomplete. Then VCL can return synth or restart; with any other action the connection is closed
+        /// without a response
         fn cache_req_body(size: BYTES) -> BOOL, local, waits, only(Method::Recv.set()) = cache_req_body;
 
-        /// Whether 100-continue waits until the body is needed
+        /// Sets whether 100 (Continue) is only sent when the body is needed
         fn late_100_continue(late: BOOL) -> VOID, local, only(Method::Recv.set()) = late_100_continue;
 
         /// Sets the type-of-service bits of the client's connection
         fn set_ip_tos(tos: INT) -> VOID, only(Methods::CLIENT) = set_ip_tos;
 
-        /// Puts req or bereq back to what it was at the start
+        /// Restores req or bereq as it was at the start
         fn rollback(h: HTTP) -> VOID, local = rollback;
 
-        /// Adds a ban; false when it can't (see ban_error)
+        /// Adds a ban; returns false if it is invalid (see ban_error)
         fn ban(_: STRING) -> BOOL, local, only(Methods::CLIENT.with(Methods::BACKEND)) = ban;
 
-        /// Why the last ban of this task failed; empty when it didn't
+        /// Returns why this task's last ban failed; empty if it didn't
         fn ban_error() -> STRING, local, only(Methods::CLIENT.with(Methods::BACKEND)) = ban_error;
 
         /// Old name of integer(real=)

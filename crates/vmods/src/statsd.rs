@@ -21,30 +21,30 @@ const AGAIN: f64 = 10.0;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 vrt::vmod! {
-    /// Metrics to a statsd, by UDP (or to a Unix datagram socket). Nothing here waits for it or fails because of it
+    /// Sends metrics to a statsd over UDP or a Unix datagram socket. Calls never wait for it and never fail because of it
     pub(crate) static VMOD = statsd;
 
     functions {
-        /// Where the statsd is: host (or a path) and port; localhost and 8125 at first. For vcl_init
+        /// Sets the statsd's host (or path) and port (default localhost, 8125). For vcl_init
         fn server(_: STRING, _: STRING) -> VOID, waits = server;
 
-        /// What comes before each name. For vcl_init
+        /// Sets the prefix of each name. For vcl_init
         fn prefix(_: STRING) -> VOID = prefix;
 
-        /// What comes after each name. For vcl_init
+        /// Sets the suffix of each name. For vcl_init
         fn suffix(_: STRING) -> VOID = suffix;
 
-        /// Counts one
+        /// Increases a counter by one
         fn incr(_: STRING) -> VOID
             = |call: &mut Call<'_>, text: &[u8]| send(call, text, |batch, name| batch.count(name, 1));
 
         /// Sets a gauge
         fn gauge(_: STRING, _: INT) -> VOID = gauge;
 
-        /// One duration, in milliseconds
+        /// Sends a duration in milliseconds
         fn timing(_: STRING, _: INT) -> VOID = timing;
 
-        /// Counts so many
+        /// Increases a counter by a number
         fn counter(_: STRING, _: INT) -> VOID = counter;
     }
 }

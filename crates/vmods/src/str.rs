@@ -7,41 +7,42 @@ use vrt::Text;
 use vrt::vmod::{BOOL, Call, CallResult, STRING, give};
 
 vrt::vmod! {
-    /// Pieces of texts
+    /// String functions
     pub(crate) static VMOD = str;
 
     functions {
-        /// How many bytes a text has; -1 when it is unset
+        /// Returns the length of a string in bytes; -1 if it is unset
         fn count(s: STRING) -> INT, pure = |_, s: Option<&Text>| s.map_or(-1, |text| text.len() as i64);
 
-        /// How many bytes a text has, as Varnish Enterprise has it: 0 when it is unset
+        /// Returns the length of a string in bytes, as in Varnish Enterprise: 0 if it is unset
         fn len(s: STRING) -> INT, pure = |_, s: &[u8]| s.len() as i64;
 
-        /// The same as take, as Varnish Enterprise has it
+        /// Same as take, as in Varnish Enterprise
         fn substr(s: STRING, length: INT, offset: INT = 0) -> STRING, pure = cut;
 
-        /// Whether s1 begins with s2
+        /// Returns whether s1 begins with s2
         fn startswith(s1: STRING, s2: STRING) -> BOOL, pure
             = |_, s1: Option<&Text>, s2: Option<&Text>| both(s1, s2, |a, b| a.starts_with(b));
 
-        /// Whether s1 ends with s2
+        /// Returns whether s1 ends with s2
         fn endswith(s1: STRING, s2: STRING) -> BOOL, pure
             = |_, s1: Option<&Text>, s2: Option<&Text>| both(s1, s2, |a, b| a.ends_with(b));
 
-        /// Whether s2 is in s1
+        /// Returns whether s2 is in s1
         fn contains(s1: STRING, s2: STRING) -> BOOL, pure
             = |_, s1: Option<&Text>, s2: Option<&Text>| both(s1, s2, |a, b| memchr::memmem::find(a, b).is_some());
 
-        /// n bytes from offset on; a negative offset counts from the end, a negative n takes what is left of it
+        /// Returns n bytes from offset on; a negative offset counts from the end, a negative n selects the bytes before it
         fn take(s: STRING, n: INT, offset: INT = 0) -> STRING, pure = cut;
 
-        /// The bytes in reverse order
+        /// Returns the bytes in reverse order
         fn reverse(s: STRING) -> STRING, pure = reverse;
 
-        /// The n-th word between bytes of sep, from the end when n is negative; unset when there is none
+        /// Returns the n-th word, separated by bytes of sep; from the end if n is negative; unset if there is none
         fn split(s: STRING, n: INT, sep: STRING = " \t") -> STRING, pure = split;
 
-        /// Whether a word of one text is one of the other; between blanks and commas, unless separators are given
+        /// Returns whether both strings have a common word; words are separated by blanks and commas, unless separators are
+        /// given
         fn token_intersect(str1: STRING, str2: STRING, separators: [STRING]) -> BOOL, pure = token_intersect;
     }
 }

@@ -18,18 +18,18 @@ const PIECE: usize = 64 * 1024;
 const MIRRORED: usize = 64 * 1024 * 1024;
 
 vrt::vmod! {
-    /// Backends that answer out of VCL, with status 200: what they say is cached, compressed and processed as any other
-    /// answer
+    /// Backends that generate responses in VCL, with status 200. Their responses are cached, compressed and processed as
+    /// any other
     pub(crate) static VMOD = synthbackend;
 
     functions {
-        /// Answers with the request's body, 64 MB at most, and its fields that begin with Content-
+        /// Responds with the request's body (at most 64 MB) and its headers that begin with Content-
         fn mirror() -> BACKEND = |call: &mut Call<'_>| shared(call).map(|shared| shared.director.clone());
 
-        /// Answers with these bytes
+        /// Responds with these bytes
         fn from_blob(blob: BLOB) -> BACKEND = from_blob;
 
-        /// Answers with this text
+        /// Responds with this string
         fn from_string(string: STRING) -> BACKEND
             = |call: &mut Call<'_>, string: &[u8]| given(call, Blob::new(string.to_vec()));
     }

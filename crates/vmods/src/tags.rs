@@ -4,27 +4,27 @@
 use vrt::vmod::{Call, CallResult, INT, give, wait};
 
 vrt::vmod! {
-    /// Purging by the tags that tag_fields and beresp.tags give objects, and by the URLs that were asked for (parameter tag_urls). Each
-    /// function says how many objects it hit. A hard purge takes them out of the cache; a soft one takes their ttl only, so that grace and keep
-    /// go on, and counts those that had some
+    /// Purges by the tags of objects (tag_fields, beresp.tags) and by requested URLs (parameter tag_urls). Each function
+    /// returns the number of objects that it hit. A hard purge removes them; a soft one makes them stale, keeps grace and
+    /// keep, and counts only those that were fresh
     pub(crate) static VMOD = tags;
 
     needs { Tags }
 
     functions {
-        /// Purges the objects with any of these tags, between blanks or commas
+        /// Purges the objects that have any of these tags, separated by blanks or commas
         fn purge(tags: STRING, soft: BOOL = false) -> INT, waits
             = |call: &mut Call<'_>, tags: &[u8], soft: bool| purge(call, &message::tags::words(tags).collect::<Vec<_>>(), soft);
 
-        /// Purges all objects of a URL, as in tags.purge_url(req.http.host, req.url)
+        /// Purges all objects of a URL, such as tags.purge_url(req.http.host, req.url)
         fn purge_url(host: STRING, url: STRING, soft: BOOL = false) -> INT, waits
             = |call: &mut Call<'_>, host: &[u8], url: &[u8], soft: bool| purge(call, &[&message::tags::of_url(host, url)], soft);
 
-        /// Purges the objects of all URLs at a host
+        /// Purges the objects of all URLs of a host
         fn purge_host(host: STRING, soft: BOOL = false) -> INT, waits
             = |call: &mut Call<'_>, host: &[u8], soft: bool| purge(call, &[&message::tags::of_prefix(host, b"")], soft);
 
-        /// Purges the objects of all URLs at a host that begin so
+        /// Purges the objects of all URLs of a host with this prefix
         fn purge_prefix(host: STRING, prefix: STRING, soft: BOOL = false) -> INT, waits
             = |call: &mut Call<'_>, host: &[u8], prefix: &[u8], soft: bool| purge(call, &[&message::tags::of_prefix(host, prefix)], soft);
     }

@@ -11,16 +11,16 @@ vrt::vmod! {
     pub(crate) static VMOD = tcp;
 
     functions {
-        /// Chooses the congestion control algorithm: 0, or -1 when the kernel refuses
+        /// Sets the congestion control algorithm; returns 0, or -1 if the kernel refuses
         fn congestion_algorithm(algorithm: STRING) -> INT = congestion;
 
-        /// Writes what the kernel knows of the connection to the log
+        /// Logs the kernel's information about the connection (TCP_INFO)
         fn dump_info() -> VOID, local = dump;
 
-        /// The round-trip time in whole milliseconds; 0 when it isn't known
+        /// Returns the round-trip time in whole milliseconds; 0 if it is unknown
         fn get_estimated_rtt() -> REAL, local = get_estimated_rtt;
 
-        /// Limits the speed of sending, in KB/s (needs the fq scheduler)
+        /// Limits the send rate in KB/s (requires the fq scheduler)
         fn set_socket_pace(_: INT) -> VOID = pace;
     }
 }

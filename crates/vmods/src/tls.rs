@@ -14,81 +14,84 @@ use vrt::vmod::{Call, CallResult, Methods, STRING, give};
 const BOTH: Methods = Methods::CLIENT.with(Method::BackendResponse.set());
 
 vrt::vmod! {
-    /// TLS: of the client's connection on the client side, of the origin's in vcl_backend_response
+    /// TLS properties: of the client's connection on the client side, of the backend's in vcl_backend_response
     pub(crate) static VMOD = tls;
 
     functions {
-        /// Whether the connection has TLS
+        /// Returns whether the connection uses TLS
         fn is_tls() -> BOOL, local, only(BOTH) = |call: &mut Call<'_>| give(call.ctx.tls().is_some());
 
-        /// The version: TLSv1.3
+        /// Returns the version, such as TLSv1.3
         fn version() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| text(call, |info| Some(info.version.name()));
 
-        /// The cipher suite, by OpenSSL's name
+        /// Returns the cipher suite, with OpenSSL's name
         fn cipher() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| text(call, |info| Some(info.cipher()));
 
-        /// The host name that was asked for (SNI)
+        /// Returns the requested host name (SNI)
         fn authority() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| text(call, |info| info.sni.as_deref());
 
-        /// The protocol agreed by ALPN
+        /// Returns the protocol negotiated by ALPN
         fn alpn() -> STRING, local, only(BOTH) = alpn;
 
-        /// How the server's certificate was signed: RSA-SHA256, ecdsa-with-SHA256
+        /// Returns the signature algorithm of the server's certificate: RSA-SHA256, ecdsa-with-SHA256
         fn cert_sign() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| of_server(call, |certificate| certificate.signature());
 
-        /// The key of the server's certificate: RSA2048, EC256
+        /// Returns the key type of the server's certificate: RSA2048, EC256
         fn cert_key() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| of_server(call, |certificate| certificate.key());
 
-        /// Which program the client may be, by its hello: version, ciphers, extensions, groups, point formats, in decimal; with the
-        /// parameter tls_ja3 only. The version is always 772, as in release 9. Browsers shuffle their extensions: see ja4
+        /// Returns the JA3 fingerprint of the client: version, ciphers, extensions, groups and point formats of its
+        /// ClientHello, in decimal. Requires the parameter tls_ja3. The version is always 772, as in release 9. Browsers
+        /// shuffle their extensions: see ja4
         fn ja3() -> STRING, local = ja3;
 
-        /// JA3 as lists have it: the MD5 of that text with the version that the hello says, mostly 771
+        /// Returns the JA3 hash as in public lists: the MD5 of the JA3 string with the version in the ClientHello, mostly
+        /// 771
         fn ja3_hash() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| of_client(call, |info| info.fingerprint.as_ref()?.ja3_hash());
 
-        /// Which program the client may be, in whatever order it sends its extensions: t13d1516h2_8daaf6152771_e5627efa2ab1
+        /// Returns the JA4 fingerprint of the client, which doesn't depend on the order of extensions:
+        /// t13d1516h2_8daaf6152771_e5627efa2ab1
         fn ja4() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| of_client(call, |info| Some(info.fingerprint.as_ref()?.ja4().to_owned()));
 
-        /// The key exchange: X25519; unset in a session of TLS 1.2 that was resumed
+        /// Returns the key exchange group, such as X25519; unset in a resumed TLS 1.2 session
         fn group() -> STRING, local, only(BOTH) = |call: &mut Call<'_>| text(call, |info| info.group_name());
 
-        /// Whether an earlier session was taken up again
+        /// Returns whether the session was resumed
         fn resumed() -> BOOL, local, only(BOTH) = |call: &mut Call<'_>| give(call.ctx.tls().is_some_and(|info| info.resumed));
 
-        /// Whether the client has a certificate. One that doesn't hold ends the handshake, so that this one does
+        /// Returns whether the client sent a certificate. It is valid, because an invalid one ends the handshake
         fn has_client_cert() -> BOOL, local, only(Methods::CLIENT) = |call: &mut Call<'_>| give(client(call).is_some());
 
-        /// SUCCESS, or NONE without a certificate, as other servers' variables say it
+        /// Returns SUCCESS, or NONE without a certificate, like the variables of other servers
         fn client_cert_verify() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(if client(call).is_some() { "SUCCESS" } else { "NONE" });
 
-        /// Whom the client's certificate is of (CN=a.example,O=Some\, Inc.)
+        /// Returns the subject of the client's certificate (CN=a.example,O=Some\, Inc.)
         fn client_cert_subject() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).map(|certificate| certificate.subject()));
 
-        /// Who signed it
+        /// Returns the issuer of the client's certificate
         fn client_cert_issuer() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).map(|certificate| certificate.issuer()));
 
-        /// Its serial number in hex
+        /// Returns the serial number of the client's certificate in hex
         fn client_cert_serial() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).map(|certificate| certificate.serial()));
 
-        /// SHA-256 of it in hex
+        /// Returns the SHA-256 fingerprint of the client's certificate in hex
         fn client_cert_fingerprint() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).map(|certificate| certificate.fingerprint()));
 
-        /// Its alternative names: DNS:a.example, email:a@b.example
+        /// Returns the alternative names in the client's certificate: DNS:a.example, email:a@b.example
         fn client_cert_names() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).and_then(|certificate| certificate.alternative_names()));
 
-        /// When it ends; 1970 without one
+        /// Returns the expiry of the client's certificate; 1970 without one
         fn client_cert_not_after() -> TIME, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client(call).map_or(0.0, |certificate| certificate.validity().1 as f64));
 
-        /// The certificate itself, as RFC 9440 wants it in a field Client-Cert: base64 between colons
+        /// Returns the client's certificate for a Client-Cert header (RFC 9440): base64 between colons
         fn client_cert() -> STRING, local, only(Methods::CLIENT)
             = |call: &mut Call<'_>| give(client_der(call).map(|der| [&b":"[..], &Code::parse("BASE64").encode(der, false), b":"].concat()));
     }

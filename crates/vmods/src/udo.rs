@@ -27,37 +27,37 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// A director over backends and over the addresses of names (activedns). Each task has its own order of them, and goes on
-    /// in it with each backend that it needs: a retry gets another one, and none when all were tried
+    /// A director for backends and for the addresses of names (activedns). Each task has its own order of them and
+    /// continues in it: a retry gets another backend, and none if all were tried
     pub(crate) static VMOD = udo;
 
-    /// Its order is by the hash of the object (the same for the same object, as far as weights and health allow), by the
-    /// order in which backends were added, or by lot
+    /// The order is by the hash of the object (the same for the same object, as far as weights and health allow), by the
+    /// order in which backends were added, or random
     object director(type: DirectorType = Hash) -> Arc<Udo> = new, methods {
-        /// Adds a backend; its share is by weight, its place by hash (32 bytes), else by its name
+        /// Adds a backend. Its share depends on weight, its position on hash (32 bytes) or else on its name
         fn add_backend(backend: BACKEND, weight: REAL = 1.0, hash: BLOB = null) -> VOID, only(Method::Init.set())
             = add_backend;
 
-        /// Adds the backends of a group: what its get_tag() says
+        /// Adds the backends of a group, given by its get_tag()
         fn subscribe(tag: STRING) -> VOID, only(Method::Init.set()) = subscribe;
 
-        /// Another order: for all in vcl_init, elsewhere for this task's .backend()
+        /// Sets another order: in vcl_init for all, elsewhere for this task's .backend()
         fn set_type(type: DirectorType) -> VOID = set_type;
 
-        /// What this task's order is by, in the place of the object's hash
+        /// Sets the hash for this task's order, instead of the object's
         fn set_hash(hash: BLOB) -> VOID, local, only(Methods::CLIENT.with(Methods::BACKEND)) = set_hash;
 
-        /// The director. The first time it waits for the lookups of its groups
+        /// Returns the director. The first call waits for the lookups of its groups
         fn backend() -> BACKEND, local, waits = backend;
 
-        /// A text that no other director has: a request that comes in with it was sent by this one
+        /// Returns a string that is unique to this director: a request that arrives with it was sent by this director
         fn get_identifier() -> STRING, local = |this: &Arc<Udo>, _| this.identifier.clone();
 
-        /// Whether the text is this director's. If so, the backend that has the address at which the request came in is known
-        /// to be this server itself
+        /// Returns whether the string is this director's. If so, the backend with the address at which the request arrived
+        /// is identified as this server
         fn self_identify(identifier: STRING) -> BOOL = self_identify;
 
-        /// Whether this server itself comes next in the task's order, or within so many more
+        /// Returns whether this server is the next one in the task's order, or within `lookahead` further ones
         fn self_is_next(lookahead: INT = 0) -> BOOL, local = self_is_next;
     }
 

@@ -8,23 +8,23 @@ use vrt::{Failure, Method, Text};
 use vmod_support::args::fail;
 
 vrt::vmod! {
-    /// Who is at the other end of a unix domain socket
+    /// The peer of a Unix domain socket
     pub(crate) static VMOD = unix;
 
     functions {
-        /// Name of the peer's user
+        /// Returns the user name of the peer
         fn user() -> STRING, local, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut Call<'_>| name(call, |(uid, _)| uid, "/etc/passwd");
 
-        /// Name of the peer's group
+        /// Returns the group name of the peer
         fn group() -> STRING, local, blocks, only(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut Call<'_>| name(call, |(_, gid)| gid, "/etc/group");
 
-        /// Number of the peer's user; -1 on an error
+        /// Returns the user ID of the peer; -1 on an error
         fn uid() -> INT, local, only(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut Call<'_>| number(call, |(uid, _)| uid);
 
-        /// Number of the peer's group; -1 on an error
+        /// Returns the group ID of the peer; -1 on an error
         fn gid() -> INT, local, only(Methods::CLIENT.with(Methods::BACKEND))
             = |call: &mut Call<'_>| number(call, |(_, gid)| gid);
     }

@@ -23,74 +23,75 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// The URL as segments and query parameters. The first call of a task takes the transaction's URL apart, req.url or
-    /// bereq.url; what is changed shows nowhere until write(). Nothing is decoded; empty segments and parameters don't count.
-    /// A position counts from 0, or back from -1, the last
+    /// The URL as path segments and query arguments. A task's first call parses the transaction's URL (req.url or
+    /// bereq.url); changes take effect with write(). Nothing is decoded; empty segments and arguments are ignored.
+    /// Positions count from 0, or backwards from -1, the last
     pub(crate) static VMOD = urlplus;
 
     functions {
-        /// Takes this URL apart, in the place of what was there
+        /// Parses this URL and discards the previous one
         fn parse(url: STRING) -> VOID, local = urlplus_parse;
 
-        /// Forgets all; the next call takes the transaction's URL apart again
+        /// Discards everything; the next call parses the transaction's URL again
         fn reset() -> VOID, local = reset;
 
-        /// Makes what is left the transaction's URL. Of parameters that are the same by query_unique the first stays; an
-        /// empty value loses its = unless query_keep_equal_sign
+        /// Writes the result to the transaction's URL. Of arguments that are equal by query_unique only the first is kept.
+        /// An empty value loses its = unless query_keep_equal_sign
         fn write(
             sort_query: BOOL = true, query_unique: QueryUnique = None, leading_slash: Slash = FromInput,
             trailing_slash: Slash = FromInput, query_keep_equal_sign: BOOL = false
         ) -> VOID, local = write;
 
-        /// What write would write
+        /// Returns the URL that write would write
         fn as_string(
             sort_query: BOOL = true, query_unique: QueryUnique = None, leading_slash: Slash = FromInput,
             trailing_slash: Slash = FromInput, query_keep_equal_sign: BOOL = false
         ) -> STRING, local = as_string;
 
-        /// Its path
+        /// Returns the path of that URL
         fn url_as_string(leading_slash: Slash = FromInput, trailing_slash: Slash = FromInput) -> STRING, local
             = url_as_string;
 
-        /// Its query, without the ?
+        /// Returns the query of that URL, without the ?
         fn query_as_string(
             sort_query: BOOL = true, query_unique: QueryUnique = None, query_keep_equal_sign: BOOL = false
         ) -> STRING, local = query_as_string;
 
-        /// The value of the first parameter of that name
+        /// Returns the value of the first argument of that name
         fn query_get(name: STRING, def: STRING = null) -> STRING, local = query_get;
 
-        /// The value of the first parameter whose name matches
+        /// Returns the value of the first argument whose name matches
         fn query_get_regex(regex: STRING, def: STRING = null) -> STRING, local = query_get_regex;
 
-        /// Adds a parameter; keep makes it one that is kept
+        /// Adds an argument; with keep it counts as kept
         fn query_add(name: STRING, value: STRING = null, keep: BOOL = false) -> VOID, local = query_add;
 
-        /// Deletes the parameters of that name; kept ones with delete_keep only
+        /// Deletes the arguments of that name; kept ones only with delete_keep
         fn query_delete(name: STRING, delete_keep: BOOL = false) -> VOID, local = query_delete;
 
-        /// Deletes the parameters whose names match
+        /// Deletes the arguments whose names match
         fn query_delete_regex(regex: STRING, delete_keep: BOOL = false) -> VOID, local = query_delete_regex;
 
-        /// From now on only kept parameters are written: those of that name are
+        /// Keeps the arguments of that name. Only kept arguments are written from now on
         fn query_keep(name: STRING) -> VOID, local = query_keep;
 
-        /// The same for the parameters whose names match
+        /// Keeps the arguments whose names match, as query_keep
         fn query_keep_regex(regex: STRING) -> VOID, local = query_keep_regex;
 
-        /// How many parameters would be written
+        /// Returns the number of arguments that would be written
         fn query_count() -> INT, local = query_count;
 
-        /// The segments of a range, both ends included; unset when there are none. A trailing slash belongs to the last
+        /// Returns the segments of a range, both ends included; unset if there are none. A trailing slash belongs to the
+        /// last segment
         fn url_get(
             start_range: INT = 0, end_range: INT = (-1), leading_slash: Slash = FromInput,
             trailing_slash: Slash = FromInput
         ) -> STRING, local = url_get;
 
-        /// Adds a segment so that it has this position; at the end when there are fewer
+        /// Inserts a segment at this position; at the end if there are fewer
         fn url_add(name: STRING, keep: BOOL = false, position: INT = (-1)) -> VOID, local = url_add;
 
-        /// Deletes the segments that are this text
+        /// Deletes the segments that are equal to this string
         fn url_delete(name: STRING, delete_keep: BOOL = false) -> VOID, local = url_delete;
 
         /// Deletes the segments that match
@@ -100,32 +101,32 @@ vrt::vmod! {
         fn url_delete_range(start_range: INT = 0, end_range: INT = (-1), delete_keep: BOOL = false) -> VOID, local
             = url_delete_range;
 
-        /// From now on only kept segments are written: those that are this text are
+        /// Keeps the segments that are equal to this string. Only kept segments are written from now on
         fn url_keep(name: STRING) -> VOID, local = url_keep;
 
-        /// The same for the segments that match
+        /// Keeps the segments that match, as url_keep
         fn url_keep_regex(regex: STRING) -> VOID, local = url_keep_regex;
 
-        /// How many segments would be written
+        /// Returns the number of segments that would be written
         fn url_count() -> INT, local = url_count;
 
-        /// The last segment; unset when the path ends in a slash
+        /// Returns the last segment; unset if the path ends in a slash
         fn get_basename() -> STRING, local = get_basename;
 
-        /// The same without its extension
+        /// Returns the last segment without its extension
         fn get_filename() -> STRING, local = get_filename;
 
-        /// What follows the last dot of the last segment; unset without one
+        /// Returns the text after the last dot of the last segment; unset without a dot
         fn get_extension() -> STRING, local = get_extension;
 
-        /// The path before the last segment, without a slash at its end unless it is /
+        /// Returns the path before the last segment, without a trailing slash unless it is /
         fn get_dirname() -> STRING, local = get_dirname;
 
-        /// Makes letters small: of all, of the path, or of the query
+        /// Converts to lower case: everything, the path, or the query
         fn tolower(part: Part = All) -> VOID, local
             = |call: &mut Call<'_>, part: Part| change_case(call, part.word(), <[u8]>::make_ascii_lowercase);
 
-        /// Makes letters capital
+        /// Converts to upper case
         fn toupper(part: Part = All) -> VOID, local
             = |call: &mut Call<'_>, part: Part| change_case(call, part.word(), <[u8]>::make_ascii_uppercase);
     }

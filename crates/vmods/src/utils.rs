@@ -8,39 +8,40 @@ use crate::standard::strftime;
 use vmod_support::args::fail;
 
 vrt::vmod! {
-    /// What needs no module of its own
+    /// Miscellaneous functions
     pub(crate) static VMOD = utils;
 
     functions {
-        /// A line feed
+        /// Returns a line feed
         fn newline() -> STRING, pure = |_| "\n";
 
-        /// The time, now unless it is given, in UTC or the local zone, written by a strftime(3) format; unset on an error
+        /// Formats a time (default: now) in UTC or the local zone with a strftime(3) format; unset on an error
         fn time_format(format: STRING, local_time: BOOL = false, time: [TIME]) -> STRING, local = time_format;
 
-        /// What a division leaves, with the sign of a; VCL fails when b is 0
+        /// Returns the remainder of a division, with the sign of a; VCL fails if b is 0
         fn mod(a: INT, b: INT) -> INT, local = utils_mod;
 
-        /// The bits that both have
+        /// Returns the bitwise AND
         fn bitwise_and(a: INT, b: INT) -> INT, pure = |_, a: i64, b: i64| a & b;
 
-        /// The bits that one has
+        /// Returns the bitwise OR
         fn bitwise_or(a: INT, b: INT) -> INT, pure = |_, a: i64, b: i64| a | b;
 
-        /// The bits that only one has
+        /// Returns the bitwise XOR
         fn bitwise_xor(a: INT, b: INT) -> INT, pure = |_, a: i64, b: i64| a ^ b;
 
-        /// A hexadecimal number that begins with 0x; the fallback if it isn't one
+        /// Converts a hexadecimal number that begins with 0x; the fallback if it isn't one
         fn hex2integer(hex: STRING, fallback: INT) -> INT, local = hex2integer;
 
-        /// After a 304 the stale object keeps its head and store, whatever the 304 and VCL say, and its keys beside those
-        /// that VCL adds; its lives are beresp's. Without a 304, or if beresp becomes uncacheable, it changes nothing
+        /// After a 304, keeps the stale object's headers and store, whatever the 304 and VCL say, and its keys in addition
+        /// to those that VCL adds. Its ttl, grace and keep are those of beresp. Has no effect without a 304, or if beresp
+        /// becomes uncacheable
         fn fast_304() -> VOID, local, only(Method::BackendResponse.set()) = fast_304;
 
-        /// Whether fast_304() was called after a 304
+        /// Returns whether fast_304() was called after a 304
         fn is_fast_304() -> BOOL, local, only(Methods::BACKEND) = |call: &mut Call<'_>| call.ctx.is_fast_304();
 
-        /// The backend that a director chooses now; a backend is its own choice. None when it has none
+        /// Returns the backend that a director selects now (a backend selects itself); unset if there is none
         fn resolve_backend(backend: BACKEND) -> BACKEND, local, only(Methods::CLIENT.with(Methods::BACKEND)) = resolve_backend;
     }
 

@@ -19,64 +19,65 @@ type Globals = BoundedMap<Text, (Option<Text>, bool)>;
 static GLOBAL: LazyLock<RwLock<Globals>> = LazyLock::new(RwLock::default);
 
 vrt::vmod! {
-    /// Variables, of a request or fetch, and global ones
+    /// Variables of a request or fetch, and global variables
     pub(crate) static VMOD = var;
 
     functions {
         /// Sets a variable of this request or fetch
         fn set(key: STRING, value: STRING) -> VOID, local = set_text;
 
-        /// A text; unset when there is no such text
+        /// Returns a string; unset if it doesn't exist
         fn get(_: STRING) -> STRING, local = get_text;
 
-        /// Sets a text for all requests of all VCLs. There are 100,000 of them: one more takes the place of another that vcl_init didn't set
+        /// Sets a string for all requests of all VCLs. There may be 100,000 of them; one more replaces another that wasn't
+        /// set in vcl_init
         fn global_set(_: STRING, _: STRING) -> VOID = global_set;
 
-        /// A text of all requests; unset when there is none
+        /// Returns a global string; unset if it doesn't exist
         fn global_get(_: STRING) -> STRING, local = global_get;
 
         /// Sets a variable of this request or fetch
         fn set_int(key: STRING, value: INT) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: i64| put(call, key, Value::Int(value));
 
-        /// An integer; 0 when there is none
+        /// Returns an integer; 0 if it doesn't exist
         fn get_int(key: STRING) -> INT, local = get_int;
 
         /// Sets a variable of this request or fetch
         fn set_string(key: STRING, value: STRING) -> VOID, local = set_text;
 
-        /// As get
+        /// Same as get
         fn get_string(key: STRING) -> STRING, local = get_text;
 
         /// Sets a variable of this request or fetch
         fn set_real(key: STRING, value: REAL) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Real(value));
 
-        /// A number; 0 when there is none
+        /// Returns a real number; 0 if it doesn't exist
         fn get_real(key: STRING) -> REAL, local = get_real;
 
         /// Sets a variable of this request or fetch
         fn set_duration(key: STRING, value: DURATION) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: f64| put(call, key, Value::Duration(value));
 
-        /// A duration; 0 when there is none
+        /// Returns a duration; 0 if it doesn't exist
         fn get_duration(key: STRING) -> DURATION, local = get_duration;
 
         /// Sets a variable of this request or fetch
         fn set_ip(key: STRING, value: IP) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: Option<SocketAddr>| put(call, key, Value::Ip(value));
 
-        /// An address; unset when there is none
+        /// Returns an address; unset if it doesn't exist
         fn get_ip(key: STRING) -> IP, local = get_ip;
 
         /// Sets a variable of this request or fetch
         fn set_backend(key: STRING, value: BACKEND) -> VOID, local
             = |call: &mut Call<'_>, key: Option<&Text>, value: Option<&BackendRef>| put(call, key, Value::Backend(value.cloned()));
 
-        /// A backend; unset when there is none
+        /// Returns a backend; unset if it doesn't exist
         fn get_backend(key: STRING) -> BACKEND, local = get_backend;
 
-        /// Forgets all variables of this request or fetch
+        /// Removes all variables of this request or fetch
         fn clear() -> VOID, local = clear;
     }
 }

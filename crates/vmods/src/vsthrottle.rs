@@ -22,11 +22,11 @@ const MAX: usize = 65_536;
 static PARTS_OF_ALL: LazyLock<([Mutex<Part>; PARTS], RandomState)> = LazyLock::new(Default::default);
 
 vrt::vmod! {
-    /// Token buckets: so many requests of a key in a period. All four arguments together name a bucket
+    /// Rate limits by token buckets: a number of requests per key and period. All four arguments together identify a bucket
     pub(crate) static VMOD = vsthrottle;
 
     functions {
-        /// Takes a token: whether there was none, or the bucket is blocked
+        /// Takes a token. Returns true if there was none or the bucket is blocked
         fn is_denied(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> BOOL
             = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
             with(call, key, (limit, period, block), |b, now| b.is_denied(now)).unwrap_or(true);
@@ -36,15 +36,15 @@ vrt::vmod! {
             = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
             with(call, key, (limit, period, block), |b, _| b.put_back()).unwrap_or(());
 
-        /// Forgets the bucket: it is full and not blocked when it is next asked for
+        /// Removes the bucket; the next call starts with a full one that isn't blocked
         fn remove_bucket(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> VOID = remove;
 
-        /// How many tokens are left; -1 without a key
+        /// Returns the number of remaining tokens; -1 without a key
         fn remaining(key: STRING, limit: INT, period: DURATION, block: DURATION = 0.0) -> INT, local
             = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
             read(call, key, (limit, period, block), |b, now| b.filled(now)).unwrap_or(-1);
 
-        /// How long the bucket stays blocked; -1 s without a key
+        /// Returns how long the bucket remains blocked; -1 s without a key
         fn blocked(key: STRING, limit: INT, period: DURATION, block: DURATION) -> DURATION, local
             = |call: &mut Call<'_>, key: Option<&Text>, limit: i64, period: f64, block: f64|
             read(call, key, (limit, period, block), |b, now| b.blocked(now)).unwrap_or(-1.0);

@@ -38,55 +38,55 @@ vrt::vmod! {
     pub(crate) static VMOD = vtc;
 
     functions {
-        /// Waits until all have reached varnishtest's barrier at addr; else fails
+        /// Waits until all have reached varnishtest's barrier at addr; otherwise fails
         fn barrier_sync(addr: STRING, timeout: DURATION = 0.0) -> VOID, waits = barrier_sync;
 
-        /// An unset backend
+        /// Returns an unset backend
         fn no_backend() -> BACKEND, local = |_| None;
 
-        /// An unset storage
+        /// Returns an unset storage
         fn no_stevedore() -> STEVEDORE, local = |_| None;
 
-        /// An unset address
+        /// Returns an unset address
         fn no_ip() -> IP, local = |_| None;
 
-        /// Stops the worker with this text, as a failed invariant does
+        /// Makes the worker panic with this text
         fn panic(_: STRANDS) -> VOID = panic;
 
-        /// Holds the transaction for a while
+        /// Delays the transaction for a duration
         fn sleep(_: DURATION) -> VOID, waits = sleep;
 
         /// Takes bytes of a workspace's budget
         fn workspace_alloc(_: Word, size: INT) -> VOID = workspace_alloc;
 
-        /// How many bytes could be taken of a workspace
+        /// Returns how many bytes could be taken of a workspace
         fn workspace_reserve(_: Word, size: INT) -> BYTES
             = |call: &mut Call<'_>, word: Word, size: i64| give(workspace::of(call, word.word()).reserve(size)?);
 
-        /// Bytes left of a workspace's budget
+        /// Returns the bytes left of a workspace's budget
         fn workspace_free(_: Word) -> INT = |call: &mut Call<'_>, word: Word| workspace::of(call, word.word()).free();
 
-        /// Remembers how full a workspace is
+        /// Saves how full a workspace is
         fn workspace_snapshot(_: Word) -> VOID = workspace_snapshot;
 
-        /// Goes back to what workspace_snapshot remembered
+        /// Restores the state saved by workspace_snapshot
         fn workspace_reset(_: Word) -> VOID = workspace_reset;
 
-        /// Whether more was asked of a workspace than it had
+        /// Returns whether a workspace has overflowed
         fn workspace_overflowed(_: Word) -> BOOL, local
             = |call: &mut Call<'_>, word: Word| workspace::of(call, word.word()).overflowed;
 
         /// Marks a workspace as overflowed
         fn workspace_overflow(_: Word) -> VOID = workspace_overflow;
 
-        /// Bytes of a workspace; there is none here, so it fails
+        /// Fails: there are no workspaces here
         fn workspace_dump(_: Word, _: VtcWord, off: BYTES = 0, len: BYTES = 64) -> BLOB, local
             = |_, _: Word, _: VtcWord, _: i64, _: i64| fail::<Blob>("workspace_dump: Lacquer has no workspaces");
 
-        /// Size of a C struct of the types p i d f l s z o j; -1 for another letter
+        /// Returns the size of a C struct of the types p i d f l s z o j; -1 for another letter
         fn typesize(_: STRING) -> INT, pure = |_, text: &[u8]| typesize(text);
 
-        /// A PROXY protocol header for these addresses
+        /// Returns a PROXY protocol header for these addresses
         fn proxy_header(version: Version, client: IP, server: IP, authority: STRING = null) -> BLOB, local = proxy_header;
 
         /// Writes a log record of any transaction

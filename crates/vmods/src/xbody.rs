@@ -30,51 +30,51 @@ vrt::words! {
 }
 
 vrt::vmod! {
-    /// Response bodies rewritten, searched and hashed on their way into the cache, by patterns; the request's body as a text
+    /// Rewrites, searches and hashes response bodies before they are stored; gives access to the request's body
     pub(crate) static VMOD = xbody;
 
     functions {
-        /// Replaces in the response's body: each match in mode g, the first in an empty one, no more than max unless that is
-        /// 0; \1 is a group. 8 MB at most, or the fetch fails
+        /// Replaces matches in the response's body: all in mode g, the first one in an empty mode; at most max (0:
+        /// unlimited). \1 is a group. The fetch fails if the body exceeds 8 MB
         fn regsub(
             pattern: STRING, substitution: STRING, mode: STRING = "g", max: INT = 0
         ) -> VOID, local, only(Method::BackendResponse.set()) = xbody_regsub;
 
-        /// Keeps a value under a name with the object, when the pattern is found; both may have groups. The object doesn't
-        /// stream
+        /// Stores a value under a name with the object if the pattern matches; both may contain groups. The object isn't
+        /// streamed
         fn capture(
             name: STRING, pattern: STRING, value: STRING, mode: STRING = "", max: INT = 0
         ) -> VOID, local, only(Method::BackendResponse.set()) = xbody_capture;
 
-        /// Keeps a hash of the body with the object, as the body came; with do_stream the object may stream, and the hash is
-        /// there once it is whole
+        /// Stores a hash of the body, as received, with the object. With do_stream the object may be streamed, and the hash
+        /// is available once it is complete
         fn hash_body(
             algorithm: Algorithm, name: STRING = "", do_stream: BOOL = false
         ) -> VOID, local, only(Method::BackendResponse.set()) = hash_body;
 
-        /// A hash that hash_body has kept
+        /// Returns a hash that hash_body has stored
         fn get_hash(name: STRING = "") -> BLOB, only(Method::Deliver.set().with(Method::Synth.set())) = get_hash;
 
-        /// The value that was captured under a name
+        /// Returns the value captured under a name
         fn get(value: STRING, default: STRING = null) -> STRING, only(Method::Deliver.set().with(Method::Synth.set()))
             = get;
 
-        /// All that was captured, as an object in JSON
+        /// Returns all captured values as a JSON object
         fn get_all() -> STRING, only(Method::Deliver.set().with(Method::Synth.set())) = get_all;
 
-        /// Keeps what was captured for vcl_synth
+        /// Makes the captured values available in vcl_synth
         fn synth() -> VOID, local, only(Method::Deliver.set()) = synth;
 
-        /// These values are captured, in the place of all that regsub and capture would do
+        /// Sets the captured values, instead of running regsub and capture
         fn set(json: STRING) -> VOID, local, only(Method::BackendResponse.set()) = set;
 
-        /// The request's body; unset, and VCL_Error says so, when std.cache_req_body doesn't keep it
+        /// Returns the request's body; unset, with a VCL_Error record, if std.cache_req_body hasn't cached it
         fn get_req_body() -> STRING, local = get_req_body;
 
-        /// A hash of the request's body, as get_req_body
+        /// Returns a hash of the request's body, under the conditions of get_req_body
         fn get_req_body_hash(algorithm: Algorithm) -> BLOB, local = get_req_body_hash;
 
-        /// What was asked for this body is forgotten
+        /// Discards all calls for this body
         fn reset() -> VOID, local = reset;
     }
 

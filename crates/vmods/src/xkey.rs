@@ -4,17 +4,17 @@
 use vrt::vmod::{Call, CallResult, INT, give, wait};
 
 vrt::vmod! {
-    /// Purging by the keys in the response's xkey (or X-HashTwo) fields. Objects stored before a VCL with this import was
-    /// loaded have none. What keys take in memory isn't part of a store's size: XKEY.g_bytes counts it
+    /// Purges by the keys in the response's xkey (or X-HashTwo) headers. Objects that were stored before a VCL with this
+    /// import was loaded have none. The memory of keys isn't part of a store: XKEY.g_bytes counts it
     pub(crate) static VMOD = xkey;
 
     needs { Tags, KeyFields }
 
     functions {
-        /// Purges all objects with any of these keys, between blanks or commas; says how many
+        /// Purges all objects that have any of these keys, separated by blanks or commas; returns their number
         fn purge(keys: STRING) -> INT, waits = |call: &mut Call<'_>, keys: &[u8]| purge(call, keys, false);
 
-        /// Takes their ttl, leaving grace and keep; says how many were fresh
+        /// Makes these objects stale and keeps grace and keep; returns how many were fresh
         fn softpurge(keys: STRING) -> INT, waits = |call: &mut Call<'_>, keys: &[u8]| purge(call, keys, true);
     }
 }

@@ -8,48 +8,48 @@ use vrt::{HeadId, Method, Text};
 use vmod_support::args::fail;
 
 vrt::vmod! {
-    /// Purging by the keys that VCL gives an object. Objects stored before a VCL with this import was loaded have none. Any
-    /// character of sep parts keys. A hard purge takes objects out of the cache; a soft one takes their ttl only, so that
-    /// grace and keep go on. The keys are counted by XKEY.*, as those of xkey are, which are others
+    /// Purges by the keys that VCL assigns to an object. Objects that were stored before a VCL with this import was loaded
+    /// have none. Any character of sep separates keys. A hard purge removes objects; a soft one makes them stale and keeps
+    /// grace and keep. XKEY.* counts these keys together with those of xkey, which are separate
     pub(crate) static VMOD = ykey;
 
     needs { Tags }
 
     functions {
-        /// Gives the object one key
+        /// Adds one key to the object
         fn add_key(key: STRING) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set()))
             = |call: &mut Call<'_>, key: &[u8]| add(call, &one(key));
 
-        /// Gives the object all keys of a text
+        /// Adds all keys of a string to the object
         fn add_keys(
             keys: STRING, sep: STRING = ", "
         ) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set())) = |call: &mut Call<'_>, keys: &[u8], sep: &[u8]| add(call, &words(keys, sep));
 
-        /// Gives the object all keys in the fields of a name
+        /// Adds all keys in the headers of a name to the object
         fn add_header(
             header: HEADER, sep: STRING = ", "
         ) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set())) = add_header;
 
-        /// Gives the object a key for each directory that a URL, or bereq.url, is in: / and /a/ and /a/b/ for /a/b/c
+        /// Adds a key for each parent directory of a URL (default bereq.url): / and /a/ and /a/b/ for /a/b/c
         fn add_tree_keys(
             url: STRING = null
         ) -> VOID, only(Method::BackendResponse.set().with(Method::BackendError.set())) = add_tree_keys;
 
-        /// Until the task ends keys are those of a namespace
+        /// Sets the namespace of keys until the end of the task
         fn namespace(namespace: STRING) -> VOID, local = namespace;
 
-        /// Keys are those without a namespace again
+        /// Resets the namespace of keys
         fn namespace_reset() -> VOID, local = namespace_reset;
 
-        /// Purges the objects with a key; says how many
+        /// Purges the objects that have a key; returns their number
         fn purge_key(key: STRING, soft: BOOL = false) -> INT, waits
             = |call: &mut Call<'_>, key: &[u8], soft: bool| purge(call, &one(key), soft);
 
-        /// Purges the objects with any key of a text; says how many
+        /// Purges the objects that have any key of a string; returns their number
         fn purge_keys(keys: STRING, sep: STRING = ", ", soft: BOOL = false) -> INT, waits
             = |call: &mut Call<'_>, keys: &[u8], sep: &[u8], soft: bool| purge(call, &words(keys, sep), soft);
 
-        /// Purges the objects with any of the keys in the fields of a name; says how many
+        /// Purges the objects that have any of the keys in the headers of a name; returns their number
         fn purge_header(header: HEADER, sep: STRING = ", ", soft: BOOL = false) -> INT, waits = purge_header;
     }
 

@@ -22,7 +22,7 @@ pub fn start(worker: &Arc<Worker>) {
     }
     let worker = worker.clone();
     if let Err(refused) = rt::hand_off(move || adopt(&worker)) {
-        crate::panic::die(&format!("Panic: objects can't be taken over: {}\n", refused.text()));
+        crate::panic::die(&format!("Panic: can't take over objects: {}\n", refused.text()));
     }
 }
 

@@ -520,11 +520,13 @@ fn ban(worker: &Worker, request: &Request) -> Reply {
     let announced = crate::fleet::announce(worker, || Invalidation::Ban(words), now);
     drop(pending);
     if let Err(reason) = crate::journal::wait(worker) {
-        return Reply::new(Status::Cant, format!("The ban holds, but may not outlive a restart: {reason}"));
+        return Reply::new(Status::Cant, format!("The ban is in effect, but may not survive a restart: {reason}"));
     }
     match announced.map_or(Ok(()), crate::fleet::wait) {
         Ok(()) => Reply::ok(""),
-        Err(reason) => Reply::new(Status::Cant, format!("The ban holds on this node, perhaps on no other: {reason}")),
+        Err(reason) => {
+            Reply::new(Status::Cant, format!("The ban is in effect on this node, but perhaps on no other: {reason}"))
+        }
     }
 }
 
@@ -565,7 +567,7 @@ fn fleet_document(worker: &Worker, request: &Request) -> Reply {
         Err(reply) => return reply,
     };
     if !node.settings().deploys {
-        return Reply::new(Status::Cant, "This node takes no part in roll-outs: --fleet wants deploy=on");
+        return Reply::new(Status::Cant, "This node doesn't accept roll-outs: set deploy=on in --fleet");
     }
     let word = |at: usize| request.args().get(at).map(Vec::as_slice);
     let name = request.arg(0).unwrap_or("\u{fffd}");

@@ -115,7 +115,7 @@ impl Disks {
             let options = Options { others, ..disk_options(disk, clock, past) };
             match OpenDisk::open(store, disk, options, lock.file.clone(), counters(&store.name)) {
                 Ok(open) => disks.push(Arc::new(open)),
-                Err(why) => eprintln!("storage.{}: {why}: it has memory alone", store.name),
+                Err(why) => eprintln!("storage.{}: {why}: using memory only", store.name),
             }
         }
         Disks { all: disks, lock: Arc::new(lock) }
@@ -134,7 +134,7 @@ impl Disks {
             let thread = std::thread::Builder::new().name("lacquer-disk".to_owned());
             let spawned = thread.spawn(move || rt::run(own.drive(driver, &clock, &lock)));
             if let Err(error) = spawned {
-                eprintln!("storage.{}: no thread for its disk: {error}: it has memory alone", open.store);
+                eprintln!("storage.{}: can't start a thread for its disk: {error}: using memory only", open.store);
             }
         }
     }
@@ -149,7 +149,7 @@ impl Disks {
             let left = until.saturating_duration_since(clock::now()).max(Duration::from_millis(1));
             if !matches!(rt::run(rt::timeout(left, open.hand_over())), Ok(Ok(()))) {
                 self.take_back();
-                return Err(format!("storage.{}: its disk isn't read yet, or takes too long", open.store));
+                return Err(format!("storage.{}: its disk hasn't been read yet, or is too slow", open.store));
             }
         }
         self.lock.give_up();
@@ -358,7 +358,7 @@ impl Story {
             }
             Stage::Refused(why) => {
                 self.is_opened = true;
-                Some(format!("its disk can't be used: {why}: it has memory alone"))
+                Some(format!("its disk can't be used: {why}: using memory only"))
             }
         }
     }
@@ -439,7 +439,7 @@ mod tests {
         let progress = |stage| Progress { stage, segments_loaded: 0, segments: 0, objects: 0 };
         assert_eq!(story.opening(progress(Stage::Ready), now), None);
         let said = story.opening(progress(Stage::Refused(OpenError::Damaged)), now).unwrap();
-        assert!(said.ends_with("superblock is damaged: it has memory alone"), "{said}");
+        assert!(said.ends_with("superblock is damaged: using memory only"), "{said}");
     }
 
     #[test]

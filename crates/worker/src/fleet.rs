@@ -187,7 +187,7 @@ impl Applier for Carrier {
     }
 
     fn apply_all(&self, why: &str) {
-        self.tell(&format!("everything in the cache is given up: {}", fleet::one_line(why, WHY)));
+        self.tell(&format!("the whole cache is invalidated: {}", fleet::one_line(why, WHY)));
         let cache = &self.engine.cache;
         match cache.ban_words(&EVERYTHING) {
             Ok(()) => {}
@@ -236,7 +236,7 @@ impl Applier for Carrier {
                 self.tell(&format!("follows the log at {server}, up to entry {}", status.applied));
             }
             Reach::Away(_, why) if self.was.swap(AWAY, Relaxed) == FOLLOWED => {
-                self.tell(&format!("the log can't be followed: {why}"));
+                self.tell(&format!("can't follow the log: {why}"));
             }
             Reach::Up(_) | Reach::Away(..) => {}
         }
@@ -295,8 +295,8 @@ fn reach(reach: &Reach) -> String {
 fn gate_text(gate: Gate) -> &'static str {
     match gate {
         Gate::Open => "all that is stored",
-        Gate::Closed => "nothing that is stored: the log isn't caught up with",
-        Gate::Capped(_) => "what is young enough: the log is away for too long",
+        Gate::Closed => "no cached objects: this node hasn't caught up with the log",
+        Gate::Capped(_) => "only young objects: the log has been unreachable for too long",
     }
 }
 

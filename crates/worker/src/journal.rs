@@ -104,7 +104,7 @@ pub fn open(file: &File, lasts: bool, clock: &Clock) -> Result<Former, JournalEr
     };
     let former = if is_new { new() } else { Journal::open(medium()?).and_then(understood) };
     let former = former.or_else(|error| {
-        eprintln!("{error}: starting without the bans and the objects of before");
+        eprintln!("{error}: starting without the earlier bans and objects");
         new()
     })?;
     let Former { journal, replay, .. } = &former;

@@ -170,7 +170,9 @@ fn advice(profiled: &Profiled<'_>) -> Vec<String> {
     }
     if ratio(total, whole) < WORTH {
         let share = percent(ratio(total, whole));
-        return vec![format!("All VCL takes {share} of the CPU time: no change of it would be noticed.")];
+        return vec![format!(
+            "All VCL takes {share} of the CPU time: optimising it would make no noticeable difference."
+        )];
     }
     let mut out = Vec::new();
     let written = |line: &&Line| sources.get(line.source as usize).is_none_or(|source| source.name != "<builtin>");
@@ -180,7 +182,7 @@ fn advice(profiled: &Profiled<'_>) -> Vec<String> {
         if line.held == Some(0) && line.runs >= ENOUGH && share >= WORTH {
             let place = place(sources, line);
             out.push(format!(
-                "{place} never held in {} runs and takes {} of a request's CPU time.",
+                "{place} was never true in {} runs and takes {} of a request's CPU time.",
                 line.runs,
                 percent(share)
             ));
@@ -190,7 +192,7 @@ fn advice(profiled: &Profiled<'_>) -> Vec<String> {
         let grouped: Vec<&Line> = chain.iter().copied().filter(|line| line.is_grouped).collect();
         if let [first, .., last] = grouped[..] {
             out.push(format!(
-                "{} to {}: {} of {} tests are answered by one look-up: neither their number nor their order matters.",
+                "{} to {}: {} of {} tests are done by one lookup: neither their number nor their order matters.",
                 place(sources, first),
                 place(sources, last),
                 grouped.len(),
@@ -318,7 +320,7 @@ mod tests {
         let at = |number: u32| printed.find(&format!("%  /x.vcl:{number}: ")).unwrap();
         assert!(at(2) < at(6) && at(6) < at(5) && at(5) < at(8) && at(8) < at(7), "{printed}");
         assert!(
-            printed.contains("/x.vcl:2 never held in 1000 runs and takes 20.0 % of a request's CPU time.\n"),
+            printed.contains("/x.vcl:2 was never true in 1000 runs and takes 20.0 % of a request's CPU time.\n"),
             "{printed}"
         );
         assert!(
@@ -333,10 +335,13 @@ mod tests {
         let mut profiled = of("/x.vcl", &lines);
         let counted = Counted { process_nanos: 1_000_000, ..profiled.counted.clone() };
         profiled.counted = &counted;
-        assert_eq!(advice(&profiled), ["All VCL takes 0.1 % of the CPU time: no change of it would be noticed."]);
+        assert_eq!(
+            advice(&profiled),
+            ["All VCL takes 0.1 % of the CPU time: optimising it would make no noticeable difference."]
+        );
         lines.iter_mut().for_each(|line| line.is_grouped = true);
         let advised = advice(&of("/x.vcl", &lines)).join("\n");
-        assert!(advised.contains("/x.vcl:2 to /x.vcl:6: 3 of 3 tests are answered by one look-up"), "{advised}");
+        assert!(advised.contains("/x.vcl:2 to /x.vcl:6: 3 of 3 tests are done by one lookup"), "{advised}");
         assert!(!advised.contains("tested before"), "{advised}");
     }
 
@@ -363,7 +368,7 @@ mod tests {
             assert!(!moved(&lines), "{at}");
             lines[at].acts = false;
         }
-        assert!(!report(&of("<builtin>", &lines)).contains("never held"));
+        assert!(!report(&of("<builtin>", &lines)).contains("never true"));
     }
 
     #[test]

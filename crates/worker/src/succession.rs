@@ -70,7 +70,7 @@ impl Handover {
 pub fn begin(worker: &Arc<Worker>) -> Result<(), String> {
     let mut succession = worker.succession.0.lock();
     if succession.is_some() {
-        return Err("what is here was handed over before".to_owned());
+        return Err("the objects were already handed over".to_owned());
     }
     let number = worker.start.successor_fd.ok_or("there is no way to a successor")?;
     // While traffic goes on as ever: what can't be handed over stays here.
@@ -82,7 +82,7 @@ pub fn begin(worker: &Arc<Worker>) -> Result<(), String> {
     worker.engine.set_successor(true);
     worker.quic.share();
     if let Err(error) = worker.engine.cache.hand_over(Box::new(relay.clone())) {
-        eprintln!("the journal of bans and purges can't be handed over: {error}");
+        eprintln!("can't hand over the journal of bans and purges: {error}");
     }
     *succession = Some(Handover { relay, since: None, has_let_go: false });
     Ok(())
@@ -99,7 +99,7 @@ pub fn end(worker: &Worker) -> Result<(), String> {
     let let_go = worker.engine.cache.let_go();
     // What this thread has counted and kept to itself.
     tables::counters::flush();
-    let_go.map_err(|error| format!("what deliveries read can't be copied: {error}"))?;
+    let_go.map_err(|error| format!("can't copy the objects that are being delivered: {error}"))?;
     // One that is gone needn't know.
     let _ = handover.relay.let_go();
     Ok(())

@@ -28,9 +28,9 @@ pub fn examine(stores: &Stores, main: &Main) {
 
 fn tell_opening(name: &str, opening: &Opening) {
     if let Some(reason) = opening.refusal {
-        eprintln!("storage.{name}: what the worker before left can't be used: {reason}");
+        eprintln!("storage.{name}: the objects of the previous worker can't be used: {reason}");
     } else if opening.pages_found > 0 {
-        eprintln!("storage.{name}: takes over {} KB of the worker before", opening.pages_found * PAGE_BYTES / 1024);
+        eprintln!("storage.{name}: takes over {} KB from the previous worker", opening.pages_found * PAGE_BYTES / 1024);
     }
 }
 

@@ -10,28 +10,28 @@ const USAGE: &str = "\
 Usage: lacquer explain [options] URL
 
 Asks the running server whether this request would be a hit, and if not, why.
-vcl_recv and vcl_hash run; nothing is fetched, logged or counted. Functions of modules
-with effects elsewhere (purges, throttles, requests to other servers, stored values)
-are not called: the answer reports each call with the value that VCL goes on with.
+Runs vcl_recv and vcl_hash; nothing is fetched, logged or counted. Module functions with
+side effects (purges, throttles, requests to other servers, stored values) aren't called:
+the reply reports each such call and the value that VCL continues with.
 
- -n <dir>         The working directory of the server
- -T <host:port>   Where its manager listens
- -S <file>        The secret file
- -t <seconds|off> How long to wait (default: 5)
+ -n <dir>         Working directory of the server
+ -T <host:port>   CLI address of the server
+ -S <file>        CLI secret file
+ -t <seconds|off> How long to wait for the server (default: 5)
  -m <method>      The request's method (default: GET); -X and --request are the same
  -I, --head       The method HEAD
- -H <field>       A header line: -H 'Cookie: a=b'; may be repeated; --header is the same
+ -H <field>       A header: -H 'Cookie: a=b'; may be repeated; --header is the same
  -A <text>        User-Agent; --user-agent is the same
  -b <text>        Cookie; --cookie is the same
  -e <URL>         Referer; --referer is the same
- -c <address>     The client's address (default: 0.0.0.0, which no ACL names)
- -h               This text
+ -c <address>     The client's address (default: 0.0.0.0, which usually matches no ACL)
+ -h               Show this help
 
 Examples:
  lacquer explain http://www.example.com/news
  lacquer explain -H 'Accept-Language: de' -H 'Host: www.example.com' /news
  lacquer explain -X PURGE 127.0.0.1:6081/news
- lacquer explain --reasons   What the words mean
+ lacquer explain --reasons   List all reasons with their meaning
 ";
 
 /// Runs it: the exit status. 1: the server couldn't say; 2: it wasn't asked.

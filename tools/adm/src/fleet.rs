@@ -13,24 +13,24 @@ const USAGE: &str = "\
 Usage: lacquer fleet status [options]
        lacquer fleet deploy [FILE] [--param NAME=VALUE]... [options]
 
-status says how a running server fares as a node of a fleet: whether the log of what is banned and purged can be
-reached, how far it has been carried out here, and what of the cache is served; then all nodes of the fleet.
+status shows the state of a running server as a fleet node: whether the fleet's log of bans and purges can be reached,
+how far the node has caught up with it, and which cached objects are served. Then it lists all nodes of the fleet.
 
-deploy rolls a VCL, with all that it includes, and parameters out to the nodes of a group that take part in it
-(--fleet ...,deploy=on), in stages. What can't be loaded, panics or answers more errors than before is taken back.
+deploy rolls out a VCL with its included files, and parameters, to the nodes of a group that accept roll-outs
+(--fleet ...,deploy=on), in stages. It rolls back if the VCL can't be loaded, a node panics, or errors increase.
 
- -n <dir>           The working directory of the server; for deploy that of any node of the group
- -T <host:port>     Where its manager listens
- -S <file>          The secret file
- -t <seconds|off>   How long to wait (default: 5; deploy: 120)
+ -n <dir>           Working directory of the server; for deploy, any node of the group
+ -T <host:port>     CLI address of the server
+ -S <file>          CLI secret file
+ -t <seconds|off>   How long to wait for the server (default: 5; deploy: 120)
  --format <format>  status: text or json (default: text)
- --check            status, for monitoring: exit status 3 when the log can't be reached, or isn't followed up to its end
- --group <name>     deploy: to these nodes (default: all)
- --stages <list>    deploy: to how many of them one after the other (default: 1,10%,all)
- --watch <time>     deploy: how long each stage is watched (default: 30s)
- --max-5xx <share>  deploy: by how much more answers may have a status of 500 or more than before (default: 1%)
- --param <name>=<value>  deploy: a parameter
- -h                 This text
+ --check            status, for monitoring: exit status 3 if the log can't be reached or this node isn't up to date
+ --group <name>     deploy: the nodes of this group (default: all nodes)
+ --stages <list>    deploy: number of nodes in each stage (default: 1,10%,all)
+ --watch <time>     deploy: observation time of each stage (default: 30s)
+ --max-5xx <share>  deploy: acceptable increase of the share of 5xx responses (default: 1%)
+ --param <name>=<value>  deploy: a parameter to set
+ -h                 Show this help
 ";
 
 pub(crate) const FLAGS: &[&str] = &["-t", "--format", "--group", "--stages", "--watch", "--max-5xx", "--param"];

@@ -62,12 +62,12 @@ Usage: {program} [-h] [-n ident] [-p] [-S secretfile] [-T [address]:port] [-t ti
 ";
 
 const HELP: &str = "
- -n <dir>         The working directory of varnishd
- -p               Print replies as they come: status, length, text
- -S <file>        The secret file
- -T <host:port>   Where the manager listens
- -t <seconds|off> How long to wait (default: 5)
-Without a command they are read from standard input; at a terminal with history and completion (Tab).
+ -n <dir>         Working directory or instance name of the server
+ -p               Print raw replies: status, length, text
+ -S <file>        CLI secret file
+ -T <host:port>   CLI address of the server
+ -t <seconds|off> How long to wait for the server (default: 5)
+Without a command, commands are read from standard input; on a terminal with history and completion (Tab).
 
 Examples:
  {program} ban 'req.url ~ ^/news'

@@ -10,16 +10,16 @@ use crate::words::CommandLine;
 const USAGE: &str = "\
 Usage: lacquer memory [options]
 
-Says how much memory a running server takes, both processes together, and who holds it: stores, index, connections,
-transactions, other users of the heap, the allocator, log, program. With memory_limit set, how near it is and what is
-being done about it.
+Shows how much memory a running server takes (manager and worker together) and for what: stores, index, connections,
+transactions, other heap memory, the allocator, log, program. If memory_limit is set, it also shows how close the limit
+is and which measures are in effect.
 
- -n <dir>           The working directory of the server
- -T <host:port>     Where its manager listens
- -S <file>          The secret file
- -t <seconds|off>   How long to wait (default: 5)
+ -n <dir>           Working directory of the server
+ -T <host:port>     CLI address of the server
+ -S <file>          CLI secret file
+ -t <seconds|off>   How long to wait for the server (default: 5)
  --format <format>  text or json (default: text)
- -h                 This text
+ -h                 Show this help
 ";
 
 const COMMAND: CommandLine =

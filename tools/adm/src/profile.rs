@@ -16,16 +16,16 @@ use crate::{Config, is_good};
 const USAGE: &str = "\
 Usage: lacquer vcl profile [options] [VCL]
 
-Counts on a running server what a VCL costs (the one in use, unless named). Prints its share of a request's CPU time, the time
-of each subroutine, and for each line, the most expensive first, how often it ran, how often its condition held and its CPU
-time. Then advises what is worth a change. Ends after some time, or with Ctrl-C.
+Measures the CPU time of a VCL on a running server (the active VCL unless named). Prints its share of a request's CPU
+time, the time of each subroutine, and for each line, the most expensive first, how often it ran, how often its condition
+was true, and its CPU time. Then suggests what to change. Ends after the given time, or with Ctrl-C.
 
- -n <dir>         The working directory of the server
- -T <host:port>   Where its manager listens
- -S <file>        The secret file
- -t <seconds>     How long to count (default: 10)
- -j               As JSON: the same numbers, in nanoseconds, and the advice
- -h               This text
+ -n <dir>         Working directory of the server
+ -T <host:port>   CLI address of the server
+ -S <file>        CLI secret file
+ -t <seconds>     How long to measure (default: 10)
+ -j               Print JSON: the same numbers, in nanoseconds, and the suggestions
+ -h               Show this help
 
 Examples:
  lacquer vcl profile -t 60

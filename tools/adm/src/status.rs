@@ -12,19 +12,18 @@ use crate::words::CommandLine;
 const USAGE: &str = "\
 Usage: lacquer status [options]
 
-Says on one screen how a running server was started and how it fares: its arguments and addresses, VCLs, stores, hit
-rate, restarts with the last cause, open descriptors, the parameters that differ from their defaults, and what `lacquer
-doctor` would complain of. Works with varnishd, too. What can't be known (another user's process, no CLI) is left out,
-and said to be.
+Summarises a running server on one screen: command line, addresses, VCLs, stores, hit rate, restarts with the last cause,
+open file descriptors, changed parameters, and the problems that `lacquer doctor` finds. Works with varnishd, too. What
+can't be determined (another user's process, no CLI) is listed as missing.
 
- -n <dir>           The working directory of the server
- -T <host:port>     Where its manager listens: only what its CLI tells then
- -S <file>          The secret file
- -t <seconds|off>   How long to wait (default: 5)
+ -n <dir>           Working directory of the server
+ -T <host:port>     CLI address of the server; only what the CLI reports is shown
+ -S <file>          CLI secret file
+ -t <seconds|off>   How long to wait for the server (default: 5)
  --format <format>  text or json (default: text)
- -h                 This text
+ -h                 Show this help
 
-The exit status is 0 when the server's worker runs, 1 when it doesn't, 2 when there is no server.
+The exit status is 0 if the server's worker runs, 1 if it doesn't, 2 if there is no server.
 ";
 
 const COMMAND: CommandLine =

@@ -11,16 +11,16 @@ use crate::words::CommandLine;
 const USAGE: &str = "\
 Usage: lacquer tls status [options]
 
-Says which certificates a running server has, the next to expire first: for which listener, until when, for which
-names, and what is wrong: files that changed and are of no use, or a renewal that fails.
+Lists the certificates of a running server, the next to expire first: listener, expiry, names, and problems such as
+invalid changed files or a failing renewal.
 
- -n <dir>           The working directory of the server
- -T <host:port>     Where its manager listens
- -S <file>          The secret file
- -t <seconds|off>   How long to wait (default: 5)
+ -n <dir>           Working directory of the server
+ -T <host:port>     CLI address of the server
+ -S <file>          CLI secret file
+ -t <seconds|off>   How long to wait for the server (default: 5)
  --format <format>  text or json (default: text)
- --check <days>     For monitoring: exit status 3 when one expires in fewer days, or something is wrong
- -h                 This text
+ --check <days>     For monitoring: exit status 3 if a certificate expires within this many days or has a problem
+ -h                 Show this help
 ";
 
 const COMMAND: CommandLine =

@@ -9,16 +9,16 @@ use crate::{Config, is_good};
 const USAGE: &str = "\
 Usage: lacquer upgrade [options]
 
-Has a running server go on as the program that is installed now: the same process, sockets, VCLs and parameters, and no
-request fails. The new program is tried first; if it can't take over, nothing has changed.
+Upgrades a running server to the installed program without downtime: it keeps its process ID, sockets, VCLs and
+parameters, and no request fails. The new program is tested first; if it can't take over, nothing changes.
 
- -n <dir>         The working directory of the server
- -T <host:port>   Where its manager listens
- -S <file>        The secret file
- -t <seconds|off> How long to wait (default: 120)
- -h               This text
+ -n <dir>         Working directory of the server
+ -T <host:port>   CLI address of the server
+ -S <file>        CLI secret file
+ -t <seconds|off> How long to wait for the server (default: 120)
+ -h               Show this help
 
-The exit status is 0 when the server was upgraded, 1 when it goes on as it was, 2 when it wasn't asked.
+The exit status is 0 if the server was upgraded, 1 if it continues unchanged, 2 if it couldn't be asked.
 ";
 
 /// Seconds that a trial and a new worker may take.
@@ -28,7 +28,9 @@ const COMMAND: CommandLine = CommandLine {
     name: "lacquer upgrade",
     usage: USAGE,
     flags: &["-t"],
-    no_word: Some("the program that lies where the server was started from takes over, no argument says which; not"),
+    no_word: Some(
+        "no arguments are accepted (the program at the path from which the server was started takes over); not",
+    ),
 };
 
 /// Runs it: the exit status.

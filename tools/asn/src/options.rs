@@ -18,34 +18,34 @@ Usage: lacquer asn --db FILE... [options] LOG...
 ";
 
 const DETAILS: &str = "
-Whose readers are they? The share of bytes and requests by the network (autonomous system) that each client's address
-belongs to, from web servers' logs, varnishncsa's, varnishlog's, or a running server's log. Nothing is asked of the net.
-A file that knows whose address is whose: curl -LO https://iptoasn.com/data/ip2asn-combined.tsv.gz
+Shows which networks (autonomous systems) a site's visitors come from: the share of requests and bytes by network. Reads
+logs of web servers, varnishncsa or varnishlog, or the log of a running server. Makes no network requests. It needs a
+table of networks: curl -LO https://iptoasn.com/data/ip2asn-combined.tsv.gz
 
-LOG may be packed with gzip; - is standard input. A running log is read until Ctrl-C or -d.
+LOG may be compressed with gzip; - is standard input. The log of a running server is read until Ctrl-C or -d.
 
-Whose address is whose
+Tables of networks
  --db FILE            Prefixes: `1.0.0.0/24 AS` (pyasn, RouteViews), `1.0.0.0 24 AS` (CAIDA), iptoasn's TSV,
                       `FIRST,LAST,AS,NAME` (CSV of ip-location-db and DB-IP), MaxMind's CSV (GeoLite2-ASN-Blocks),
-                      .mmdb files (MaxMind's, ip-location-db's, IPinfo's), an answer of Team Cymru's; may be packed with
-                      gzip, may be repeated: the first that knows counts
- --names FILE         Names of networks: JSON or `AS NAME` a line (may be repeated)
-What is counted
- --log-format FORMAT  How lines look, as Apache's LogFormat; else they tell themselves
- --country CC         Clients from that country alone (may be repeated)
- --from, --to TIME    From that time on, before that time: 2026-10-10T13:55:36+13:00; without a zone the log's clock
- --window TIME        A table for each hour (1h), day (1d) and so on, of the log's own clock
-How it is shown
- --group asn|country  By network (default) or by country
- --sort bytes|requests  What the percentages are of (default bytes)
- --top N              So many lines, the others as one (default 40; 0: all)
+                      .mmdb files (MaxMind's, ip-location-db's, IPinfo's), or a response of Team Cymru's whois. May be
+                      compressed with gzip and repeated; the first file that has an address counts
+ --names FILE         Names of networks: JSON, or one `AS NAME` per line (may be repeated)
+Selection
+ --log-format FORMAT  Line format, in Apache's LogFormat syntax (default: detected)
+ --country CC         Only clients from this country (may be repeated)
+ --from, --to TIME    Time range, such as 2026-10-10T13:55:36+13:00 (default zone: the log's)
+ --window TIME        One table for each hour (1h), day (1d) and so on, by the log's timestamps
+Output
+ --group asn|country  Group by network (default) or by country
+ --sort bytes|requests  What the percentages refer to (default bytes)
+ --top N              Show this many lines and sum up the others (default 40; 0: all)
  --format text|json|svg
-Further
- --addresses          Instead of tables: the networks of the clients (/24, /48), as whois.cymru.com takes them
- -n DIR               The log of the server with that working directory (--live: of the usual one)
- -d TIME              End after that time
- -q                   No progress on the terminal
- -h                   This text
+Other
+ --addresses          Print only the clients' networks (/24, /48), as input for whois.cymru.com
+ -n DIR               Read the log of the server with this working directory (--live: the default one)
+ -d TIME              Exit after this time
+ -q                   Show no progress
+ -h                   Show this help
 ";
 
 /// The form in which it is shown.

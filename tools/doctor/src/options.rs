@@ -15,38 +15,38 @@ Usage: lacquer doctor [options]
 ";
 
 const DETAILS: &str = "
-Looks at this machine and at the server that runs on it, and says what is wrong, why that matters, and what to type. It
-reads /proc, /sys, /etc, the server's counters and log, and asks its CLI; it changes nothing. Works with varnishd, too.
+Checks this machine and the server that runs on it. Reports what is wrong, why it matters, and which command fixes it.
+Reads /proc, /sys, /etc, the server's counters, log and CLI, and changes nothing. Works with varnishd, too.
 
- -n DIR               The working directory of the server (default: the usual one, if one runs there)
- -T HOST:PORT         Where its manager listens, if its shared memory doesn't say
- -S FILE              The secret file
- -t SECONDS           How long to wait for its CLI (default 5)
- --watch TIME         Look twice, that far apart: what is counted counts from the first look on, and the log is followed
- -r FILE              A log that varnishlog -w has written, instead of a running one (- is standard input)
- --counters FILE      Counters that varnishstat -j has written, instead of a running server's
- --params FILE        Parameters that varnishadm param.show -j has written, for --counters
- --pid PID            The process that serves, where that is neither ours nor varnishd: for its limits and control group
- --root DIR           Another machine's files, copied or mounted there, instead of this one's
+ -n DIR               Working directory of the server (default: the usual one, if a server runs there)
+ -T HOST:PORT         CLI address of the server, if its shared memory doesn't have it
+ -S FILE              CLI secret file
+ -t SECONDS           How long to wait for the CLI (default 5)
+ --watch TIME         Check twice, this far apart: only what happens in between counts, in counters and in the log
+ -r FILE              Read a file written by varnishlog -w instead of the running log (-: standard input)
+ --counters FILE      Read the output of varnishstat -j instead of a running server's counters
+ --params FILE        Read the output of varnishadm param.show -j, with --counters
+ --pid PID            The serving process, if it is neither Lacquer nor varnishd, for its limits and cgroup
+ --root DIR           Check the files of another machine, copied or mounted there
 Rules
- --list               All rules, a line each
- --explain RULE       What a rule looks at, from what on it speaks, why, and what to type
- --only WORD,...      Only these rules: by name, or all of host, server or log
- --skip WORD,...      Not these
-How it is shown
- --format text|json   For people (default), or for programs
- -q                   No progress on the terminal
- -h                   This text
+ --list               List all rules
+ --explain RULE       Show what a rule checks, its threshold, why it matters, and the fix
+ --only WORD,...      Only these rules: names, or the groups host, server and log
+ --skip WORD,...      Skip these rules
+Output
+ --format text|json   Text for people (default), or JSON for programs
+ -q                   Show no progress
+ -h                   Show this help
 
-Without --watch, counters tell of all the time since the machine or the server began, and the log is read as far back as
-it goes. What can't be looked at (another user's process, no CLI, no log) is said, and why. Memory: some 50 MB at most.
-Nothing is sent to other machines: name servers are judged by /etc/resolv.conf, not asked.
+Without --watch, counters cover the time since the machine or the server started, and the whole log is read. What can't
+be checked (another user's process, no CLI, no log) is listed with the reason. Uses at most about 50 MB of memory.
+Sends nothing to other machines: name servers are checked by /etc/resolv.conf, not queried.
 
 The JSON report has findings (each with id, area, severity, subject, what, evidence, why, type), sound (names of rules),
-not_looked_at (each with id, why), about and remarks (texts). Names of rules and fields stay what they are.
+not_looked_at (each with id, why), about and remarks (texts). The names of rules and fields are stable.
 
-The exit status is 0 when nothing worse than a notice was found, 1 when there was a warning or a fault, 2 when the words
-are wrong, what they name isn't there, or the server went away meanwhile.
+The exit status is 0 if nothing worse than a notice was found, 1 if there was a warning or a fault, 2 if an option is
+wrong, a named file or server doesn't exist, or the server went away meanwhile.
 ";
 
 /// How it is shown.

@@ -22,32 +22,32 @@ use tables::tags::TagKind;
 
 /// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
-    Opt('B', "factor", "With -r: so many times as fast as it was"),
-    Opt('C', "", "Regexes and texts don't heed case"),
-    Opt('d', "", "Begin with what is in the log already"),
-    Opt('g', "request|vxid", "What queries see together (default: vxid)"),
-    Opt('h', "", "This text"),
-    Opt('L', "limit", "Keep so many incomplete transactions (default: 1000)"),
-    Opt('n', "dir", "The working directory of varnishd"),
-    Opt('p', "period", "Seconds between two pictures (default: 1)"),
-    Opt('P', "profile", "What is shown: a name below, or [c|b|E:]tag:[prefix]:field[:min:max]"),
+    Opt('B', "factor", "With -r: replay speed factor"),
+    Opt('C', "", "Ignore case in regular expressions and strings"),
+    Opt('d', "", "Start with the existing log"),
+    Opt('g', "request|vxid", "How records are grouped for queries (default: vxid)"),
+    Opt('h', "", "Show this help"),
+    Opt('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
+    Opt('n', "dir", "Working directory or instance name of the server"),
+    Opt('p', "period", "Seconds between screen updates (default: 1)"),
+    Opt('P', "profile", "Profile: a name below, or [c|b|E:]tag:[prefix]:field[:min:max]"),
     Opt('Q', "file", "Read a query from this file"),
-    Opt('q', "query", "Only groups that match, see vsl-query(7)"),
+    Opt('q', "query", "Only groups that match the query, see vsl-query(7)"),
     Opt('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    Opt('t', "seconds|off", "How long to wait for varnishd (default: 5)"),
-    Opt('T', "seconds", "Count transactions that don't end after this time (default: 120)"),
-    Opt('V', "", "The version"),
+    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    Opt('T', "seconds", "Count incomplete transactions after this time (default: 120)"),
+    Opt('V', "", "Show the version"),
 ];
 
 const MORE: &str = "
- --optstring               The options in getopt's notation
+ --optstring               Print the options in getopt's notation
 
-Keys: 0-9 a picture every 2^n seconds, + - faster, slower, < > slower, faster through a file, q end.
+Keys: 0-9 update every 2^n seconds, + and - update faster and slower, < and > replay a file slower and faster, q quit.
 
 Examples:
- varnishhist                    how long requests take
- varnishhist -P Beresptime      how long backends think
- varnishhist -P size            how large answers are
+ varnishhist                    response times of requests
+ varnishhist -P Beresptime      response times of backends
+ varnishhist -P size            sizes of responses
 ";
 
 /// The profiles: names and texts.

@@ -19,52 +19,52 @@ use logq::{Flow, Grouping, Select, Sink, Tool, Txn, records};
 
 /// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
-    Opt('a', "", "With -w: append to the file"),
-    Opt('A', "", "With -w: write text"),
-    Opt('b', "", "Only fetches"),
-    Opt('c', "", "Only requests"),
-    Opt('C', "", "Regexes and texts don't heed case"),
-    Opt('d', "", "Show what is in the log already, and end"),
-    Opt('D', "", "Go into the background (needs -w)"),
-    Opt('E', "", "Requests, those of ESI too"),
-    Opt('g', "session|request|vxid|raw", "What is shown together (default: vxid)"),
-    Opt('h', "", "This text"),
+    Opt('a', "", "With -w: append to the file instead of overwriting it"),
+    Opt('A', "", "With -w: write text instead of binary records"),
+    Opt('b', "", "Only backend transactions (fetches)"),
+    Opt('c', "", "Only client transactions (requests)"),
+    Opt('C', "", "Ignore case in regular expressions and strings"),
+    Opt('d', "", "Read the existing log from its start, and exit at its end"),
+    Opt('D', "", "Run in the background (requires -w)"),
+    Opt('E', "", "Only requests, including ESI includes"),
+    Opt('g', "session|request|vxid|raw", "How records are grouped (default: vxid)"),
+    Opt('h', "", "Show this help"),
     Opt('i', "taglist", "Only these tags"),
-    Opt('I', "[taglist:]regex", "Only records that match"),
-    Opt('k', "num", "End after so many groups"),
-    Opt('L', "limit", "Keep so many incomplete transactions (default: 1000)"),
-    Opt('n', "dir", "The working directory of varnishd"),
-    Opt('P', "file", "Write the process's number to this file"),
+    Opt('I', "[taglist:]regex", "Only records that match the regular expression"),
+    Opt('k', "num", "Exit after this many groups"),
+    Opt('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
+    Opt('n', "dir", "Working directory or instance name of the server"),
+    Opt('P', "file", "Write the process ID to this file"),
     Opt('Q', "file", "Read a query from this file"),
-    Opt('q', "query", "Show groups that match, see vsl-query(7)"),
+    Opt('q', "query", "Only groups that match the query, see vsl-query(7)"),
     Opt('r', "filename", "Read a file that -w wrote (-: standard input)"),
-    Opt('R', "limit[/duration]", "Show no more than so many groups per time"),
-    Opt('t', "seconds|off", "How long to wait for varnishd (default: 5)"),
-    Opt('T', "seconds", "Show transactions that don't end after this time (default: 120)"),
-    Opt('u', "", "With -w: don't buffer"),
-    Opt('v', "", "Every line with the number of its transaction"),
-    Opt('V', "", "The version"),
-    Opt('w', "filename", "Write to this file (-: standard output)"),
-    Opt('x', "taglist", "Not these tags"),
-    Opt('X', "[taglist:]regex", "Not the records that match"),
+    Opt('R', "limit[/duration]", "Show at most this many groups per duration"),
+    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    Opt('T', "seconds", "Show incomplete transactions after this time (default: 120)"),
+    Opt('u', "", "With -w: write unbuffered"),
+    Opt('v', "", "Prefix each line with its transaction ID"),
+    Opt('V', "", "Show the version"),
+    Opt('w', "filename", "Write to this file (-: standard output); SIGHUP reopens it"),
+    Opt('x', "taglist", "Exclude these tags"),
+    Opt('X', "[taglist:]regex", "Exclude records that match the regular expression"),
 ];
 
 const MORE: &str = "
- --format <json|ncsa>      A line per request, with its fetches and fragments (-g vxid: per transaction)
-   --names <lacquer|ecs|otel> What the fields of JSON are called (default: lacquer)
-   --show-field <name>     Also the value of this field, which may be a secret: Cookie, Authorization
+ --format <json|ncsa>      One line per request, with its fetches and ESI fragments (-g vxid: per transaction)
+   --names <lacquer|ecs|otel> Naming scheme of the JSON fields (default: lacquer)
+   --show-field <name>     Include the value of a header that may be secret, such as Cookie or Authorization
    --to <receiver>         Send the lines: tcp:HOST:PORT, unix:PATH, syslog, syslog:HOST[:PORT]
-   --queue <size>          What may wait for the receiver (default: 16m)
+   --queue <size>          Buffer for lines while the receiver is slow or down (default: 16m)
  --json                    One JSON object per transaction, with all its records
- --legacy                  Four columns and tag names as Varnish 3 had them
+ --legacy                  Layout and tag names of Varnish 3 (four columns)
  --color[=always|never]    Colours (default: on a terminal, unless NO_COLOR is set)
- --optstring               The options in getopt's notation
+ --optstring               Print the options in getopt's notation
 
 Examples:
- varnishlog -g request -q 'RespStatus >= 500'   requests that failed, with their fetches
- varnishlog -b -i BereqURL,Timestamp            how long the backends take
- varnishlog -D -w /var/log/varnish.log          keep the log; read it again with -r
- varnishlog --format json -D -w access.json     a request a line; SIGHUP opens the file again
+ varnishlog -g request -q 'RespStatus >= 500'   failed requests with their fetches
+ varnishlog -b -i BereqURL,Timestamp            response times of the backends
+ varnishlog -D -w /var/log/varnish.log          store the log; -r reads it
+ varnishlog --format json -D -w access.json     one request per line; SIGHUP reopens the file
 ";
 
 /// Runs the tool: its exit status.

@@ -19,23 +19,23 @@ use toolkit::print;
 pub const USAGE: &str = "\
 Usage: lacquer migrate nginx|apache|squid FILE [options]
 
-Reads a configuration, with what it includes, and prints VCL that does the same; at its head stands the command line.
-What acts differently, what has no counterpart, and what is to be changed in the old server's files is said on standard
-error, with file and line. nginx and Apache go on serving what is theirs, as the origin: let them listen elsewhere
-(--origin).
+Reads a configuration with its included files and prints VCL that does the same. A comment at its top has the command
+line for lacquer serve. Reports on standard error, with file and line, what behaves differently, what has no counterpart,
+and what to change in the old server's files. nginx and Apache continue as the origin: let them listen on another
+address (--origin).
 
-  --origin HOST:PORT  where nginx or Apache will listen then (default 127.0.0.1:8080)
-  --out DIR           write files there instead: default.vcl, varnishd.args, tls.conf if there are certificates, and of
-                      Apache also its own files, changed
-  --format text|json  how it is printed (default text)
-  -h, --help          this text
+  --origin HOST:PORT  address on which nginx or Apache will listen (default 127.0.0.1:8080)
+  --out DIR           write files to this directory: default.vcl, varnishd.args, tls.conf if there are certificates, and
+                      for Apache its changed configuration files
+  --format text|json  output format (default text)
+  -h, --help          show this help
 
 Examples:
   lacquer migrate nginx /etc/nginx/nginx.conf > default.vcl
   lacquer migrate apache /etc/apache2/apache2.conf --origin 127.0.0.1:8081 --out new
   lacquer migrate squid /etc/squid/squid.conf --format json
 
-The exit status is 0 when all has its counterpart, 1 when something was refused, 2 when nothing could be read.
+The exit status is 0 if everything has a counterpart, 1 if something was refused, 2 if nothing could be read.
 ";
 
 /// The program whose configuration it is.

@@ -20,37 +20,37 @@ use logq::{Flow, Grouping, Select, Sink, Tool, Txn};
 
 /// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
-    Opt('a', "", "With -w: append to the file"),
-    Opt('b', "", "Fetches"),
-    Opt('c', "", "Requests (the default)"),
-    Opt('C', "", "Regexes and texts don't heed case"),
-    Opt('d', "", "Show what is in the log already, and end"),
-    Opt('D', "", "Go into the background (needs -w)"),
-    Opt('E', "", "Requests, those of ESI too"),
-    Opt('F', "format", "The format of a line, see varnishncsa(1)"),
-    Opt('f', "formatfile", "Read the format from a file's first line"),
-    Opt('g', "request|vxid", "What queries see together (default: vxid)"),
-    Opt('h', "", "This text"),
-    Opt('j', "", "Quote and leave out as JSON needs it"),
-    Opt('k', "num", "End after so many groups"),
-    Opt('L', "limit", "Keep so many incomplete transactions (default: 1000)"),
-    Opt('n', "dir", "The working directory of varnishd"),
-    Opt('P', "file", "Write the process's number to this file"),
+    Opt('a', "", "With -w: append to the file instead of overwriting it"),
+    Opt('b', "", "Log backend transactions (fetches)"),
+    Opt('c', "", "Log client transactions (requests; the default)"),
+    Opt('C', "", "Ignore case in regular expressions and strings"),
+    Opt('d', "", "Read the existing log from its start, and exit at its end"),
+    Opt('D', "", "Run in the background (requires -w)"),
+    Opt('E', "", "Only requests, including ESI includes"),
+    Opt('F', "format", "Format of a line, see varnishncsa(1)"),
+    Opt('f', "formatfile", "Read the format from the first line of this file"),
+    Opt('g', "request|vxid", "How records are grouped for queries (default: vxid)"),
+    Opt('h', "", "Show this help"),
+    Opt('j', "", "Escape values for JSON"),
+    Opt('k', "num", "Exit after this many groups"),
+    Opt('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
+    Opt('n', "dir", "Working directory or instance name of the server"),
+    Opt('P', "file", "Write the process ID to this file"),
     Opt('Q', "file", "Read a query from this file"),
-    Opt('q', "query", "Show groups that match, see vsl-query(7)"),
+    Opt('q', "query", "Only groups that match the query, see vsl-query(7)"),
     Opt('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    Opt('R', "limit[/duration]", "Show no more than so many groups per time"),
-    Opt('t', "seconds|off", "How long to wait for varnishd (default: 5)"),
-    Opt('V', "", "The version"),
+    Opt('R', "limit[/duration]", "Show at most this many groups per duration"),
+    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    Opt('V', "", "Show the version"),
     Opt('w', "filename", "Write to this file (-: standard output)"),
 ];
 
 const MORE: &str = "
- --optstring               The options in getopt's notation
+ --optstring               Print the options in getopt's notation
 
 Examples:
  varnishncsa                                  the combined format of web servers
- varnishncsa -F '%U%q %s %{Varnish:hitmiss}x'  what was a hit
+ varnishncsa -F '%U%q %s %{Varnish:hitmiss}x'  hits and misses
  varnishncsa -j -F '{\"url\":\"%U\",\"status\":%s}'  JSON lines
 ";
 

@@ -18,39 +18,39 @@ Usage: lacquer plan --workers N [options] LOG...
 ";
 
 const DETAILS: &str = "
-How many requests a second can a backend serve, how long do they wait, what happens at twice the load, how many workers
-and waiting places does it take? A queue before several workers, with service times as they were measured: by a log that
-has them (a varnishlog, varnishncsa's or web servers' with %D or %T), by a running server's log or counters, or as told.
+Estimates how many requests per second a backend can serve, how long they wait, what happens at twice the load, and how
+many workers and queue slots are needed. It models a queue in front of several workers, with service times from a log
+(of varnishlog, or of varnishncsa and web servers with %D or %T), from a running server's log or counters, or as given.
 
-What comes
- LOG                  A log; - is standard input. Its busiest minute is planned for
- -n DIR               The log of the server with that working directory (--live: of the usual one), until Ctrl-C or -d
- --counters           In place of its log its counters: connections to backends and requests over them (with -n, --live)
- --of fetches|requests  What is served: fetches from backends, or all requests by their whole time (default fetches)
- --in-class NAME      Fetches of this class of the server alone, those who were refused counted with those who came.
-                      Without it all are taken, each class by its name
- --split TIME         Fetches that take longer are a class of their own
- --log-format FORMAT  How lines look, as Apache's LogFormat; else they tell themselves
- --rate RATE          Arrivals: 250, 250/s, 12/h
- --service TIME       How long one takes a worker, on average
- --cv N               How much that varies: standard deviation over mean (default 1; 0: not at all)
- --class NAME:RATE:TIME[:CV]  One of several kinds (may be repeated)
-Who serves
- --workers N          How many are served at the same time
- --chairs N           How many more may wait; who comes then is refused (default: no end)
-What is asked
- --wait TIME          What 95 of 100 may wait at most (default: the mean service time)
- --refused PERCENT    How many may be refused (default 1)
- --think TIME         A user's time between two pages: rates are told as users, too
- --per-page N         Requests of a page (default 1)
- --simulated FILE     What `lacquer simulate --format json` said: memory, hit rate and what is left for backends
- --requests RATE      All requests, of which the store answers its hits (with --simulated and a rate that is told)
- --ram SIZE           Of the machine: how large its store may be, and what that hits (with --simulated)
-Further
+Load
+ LOG                  A log (-: standard input). The plan is for its busiest minute
+ -n DIR               Read the log of the server with this working directory (--live: the default one), until Ctrl-C or -d
+ --counters           Use the server's counters (backend connections and requests) instead of its log (with -n, --live)
+ --of fetches|requests  Plan for backend fetches, or for all requests with their total time (default fetches)
+ --in-class NAME      Only fetches of this class of the server; refused requests count as arrivals.
+                      Default: all classes, each by its name
+ --split TIME         Treat fetches that take longer as a separate class
+ --log-format FORMAT  Line format, in Apache's LogFormat syntax (default: detected)
+ --rate RATE          Arrival rate: 250, 250/s, 12/h
+ --service TIME       Average time that a request occupies a worker
+ --cv N               Its variation: standard deviation divided by mean (default 1; 0: constant)
+ --class NAME:RATE:TIME[:CV]  One of several classes (may be repeated)
+Backend
+ --workers N          Number of requests served at the same time
+ --chairs N           Queue slots; further requests are refused (default: unlimited)
+Goals
+ --wait TIME          Longest acceptable wait of 95 % of the requests (default: the mean service time)
+ --refused PERCENT    Acceptable share of refused requests (default 1)
+ --think TIME         Time between two pages of a user: also report rates as numbers of users
+ --per-page N         Requests per page (default 1)
+ --simulated FILE     Output of `lacquer simulate --format json`: hit rate and backend load for each memory size
+ --requests RATE      Rate of all requests, hits included (with --simulated and --rate or --class)
+ --ram SIZE           The machine's memory: reports its largest store and hit rate (with --simulated)
+Other
  --format text|json
- -d TIME              End after that time
- -q                   No progress on the terminal
- -h                   This text
+ -d TIME              Exit after this time
+ -q                   Show no progress
+ -h                   Show this help
 
 Examples:
  lacquer plan --workers 1 --rate 12/h --service 5m

@@ -12,34 +12,34 @@ Usage: lacquer probe [options] HOST[:PORT]...
 ";
 
 const DETAILS: &str = "
-Sends small requests at a steady pace, each on a new connection, and tells which answers are slow and whether packets
-that were lost are the reason. Several hosts, and all addresses of each, have their turn one after the other.
+Sends small requests at a steady rate, each on a new connection, and reports which responses are slow and whether packet
+loss is the cause. With several hosts, or several addresses of a host, it cycles through them.
 
- --path PATH          What is asked for (default /ping.html; may be repeated)
- --urls FILE          The same, from a file: one path or URL a line (- is standard input)
- --host NAME          The Host field (default: the host's own name)
- --sni NAME           The name that TLS asks for and checks (default: the host's own name)
- --ca FILE            Authorities in PEM that are trusted, in place of the system's
- --no-verify          Any certificate will do
- --no-resume          Each TLS handshake is a whole one (default: sessions are taken up again where the server lets them)
- --http2              HTTP/2: by TLS it is all that is offered (ALPN), in clear text the server must know it
- --pause TIME         From one request to the next (default 100ms)
- -n N                 End after so many requests (default: at Ctrl-C)
- -d TIME              End after that time
- --slow TIME          An answer that takes that long is slow (default 500ms)
- --timeout TIME       No answer after that time is a failure (default 60s)
- --every N            A report each N requests (default 1000; 0: at the end alone)
- -4, -6               Addresses of that family alone
- --format text|json   For people (default), or one report for programs at the end
- -q                   No line for a new slowest answer
- -h                   This text
+ --path PATH          Path to request (default /ping.html; may be repeated)
+ --urls FILE          Read paths or URLs from a file, one per line (-: standard input)
+ --host NAME          Host header (default: the host's name)
+ --sni NAME           Name for TLS (SNI), also verified (default: the host's name)
+ --ca FILE            Trust these authorities (PEM) instead of the system's
+ --no-verify          Accept any certificate
+ --no-resume          Make full TLS handshakes (default: resume sessions if the server allows it)
+ --http2              Use HTTP/2: with TLS as the only ALPN offer, in clear text with prior knowledge
+ --pause TIME         Time between two requests (default 100ms)
+ -n N                 Exit after this many requests (default: at Ctrl-C)
+ -d TIME              Exit after this time
+ --slow TIME          Responses that take at least this long are slow (default 500ms)
+ --timeout TIME       A request without a response after this time has failed (default 60s)
+ --every N            Report after every N requests (default 1000; 0: only at the end)
+ -4, -6               Only IPv4 or only IPv6 addresses
+ --format text|json   Text for people (default), or one JSON report at the end
+ -q                   Don't report each new slowest response
+ -h                   Show this help
 
-Lost packets are told by the kernel (TCP_INFO) for each connection: attempts to connect, parts of the request, parts of
-the answer that came out of order. Where it doesn't tell, times near 1, 3, 7 and 15 s (3, 9, 21 and 45 s before Linux
-3.1) are those after which a lost SYN was sent again. The time of a request counts from when it was due.
+The kernel reports packet loss for each connection (TCP_INFO): SYNs, segments of the request, segments of the response
+that arrived out of order. Where it doesn't, times near 1, 3, 7 and 15 s (3, 9, 21 and 45 s before Linux 3.1) indicate
+retransmitted SYNs. The time of a request is measured from when it was due.
 
-HOST may be a URL: https://www.example.com speaks TLS, and its handshakes are told by themselves. Probe only servers that
-you may probe.
+HOST may be a URL: https://www.example.com uses TLS, and handshakes are reported separately. Probe only servers that you
+are allowed to probe.
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -28,13 +28,13 @@ Usage: lacquer replay --to ADDRESS [OPTION...] SOURCE...
 
 Sends the requests of a log to a server and measures how it answers. Load only servers that you may load.
 
-SOURCE is a log of a web server or of varnishncsa, a list of URLs (also `METHOD URL`, and fields after tabs), or what
-varnishlog -w wrote; each may be packed with gzip; `-` is standard input. Several are read one after the other.
+SOURCE is a log of a web server or of varnishncsa, a list of URLs (also `METHOD URL`, with headers after tabs), or a file
+written by varnishlog -w. It may be compressed with gzip; `-` is standard input. Several are read one after the other.
 ";
 
 const EPILOGUE: &str = "
-Ctrl-C ends a run early and reports what there is. The exit status is 0, or 1 when nothing was answered, the run ended in
-its warm-up or was given up, or a worker was lost.
+Ctrl-C ends a run early and prints the report so far. The exit status is 0, or 1 if no request was answered, the run
+ended during its warm-up or was given up, or a worker was lost.
 TIME is 500ms, 10s, 5m, 1h, or a number of seconds.
 
 Examples:
@@ -50,88 +50,91 @@ pub const OPTIONS: &[(&str, &[Opt])] = &[
     (
         "Source",
         &[
-            ("-n DIR, --live[=DIR]", "Instead of files: requests as a running varnishd gets them"),
-            ("--log-format FORMAT", "How lines look, as Apache's LogFormat; else they tell themselves"),
+            ("-n DIR, --live[=DIR]", "Replay the requests of a running server instead of files"),
+            ("--log-format FORMAT", "Line format, in Apache's LogFormat syntax (default: detected)"),
         ],
     ),
     (
-        "Where to",
+        "Target",
         &[
-            ("--to ADDRESS", "HOST:PORT, https://HOST[:PORT] or unix:PATH: for the requests of all hosts"),
-            ("--map HOST=ADDRESS", "Another address for this host (may be repeated)"),
-            ("--each-host", "Instead of --to: each host's own address, looked up by its name"),
-            ("--host NAME", "The Host of requests whose source knows none"),
-            ("--sni NAME", "The name that TLS asks for and checks (default: each request's host)"),
-            ("--ca FILE", "Authorities in PEM that are trusted, in place of the system's"),
-            ("--no-verify", "Any certificate will do"),
-            ("--no-resume", "Each TLS handshake is a whole one"),
-            ("--http2", "HTTP/2, a request at a time on each connection: by TLS (ALPN), in clear text unasked"),
-            ("--http3", "HTTP/3, a request at a time on each connection, to addresses with https: alone"),
-            ("--bind ADDRESS[-LAST]", "Come from these addresses in turn: one alone has about 28,000 ports"),
+            ("--to ADDRESS", "Send all requests to HOST:PORT, https://HOST[:PORT] or unix:PATH"),
+            ("--map HOST=ADDRESS", "Send the requests of this host to another address (may be repeated)"),
+            ("--each-host", "Instead of --to: send the requests of each host to its own address"),
+            ("--host NAME", "Host header of requests for which the source has none"),
+            ("--sni NAME", "Name for TLS (SNI), also verified (default: each request's host)"),
+            ("--ca FILE", "Trust these authorities (PEM) instead of the system's"),
+            ("--no-verify", "Accept any certificate"),
+            ("--no-resume", "Make full TLS handshakes instead of resuming sessions"),
+            ("--http2", "HTTP/2, one request at a time per connection; over TLS (ALPN) or in clear text"),
+            ("--http3", "HTTP/3, one request at a time per connection; only to https:// addresses"),
+            ("--bind ADDRESS[-LAST]", "Use these source addresses in turn: a single one has about 28,000 ports"),
         ],
     ),
     (
-        "What",
+        "Requests",
         &[
-            ("--methods LIST", "Methods that are sent (default GET,HEAD; `all`); no log holds bodies"),
-            ("-H, --header 'NAME: V'", "Set this field in every request; `NAME:` alone leaves it out"),
-            ("--order log|shuffle", "As in the source (default), or shuffled (with --speed: at the log's times)"),
-            ("--seed N", "What is drawn at random follows from it (default 1)"),
-            ("--window N", "With --order shuffle: so many requests are mixed (default 100000)"),
-            ("--loop", "Begin anew at the end of the source"),
+            ("--methods LIST", "Methods to send (default GET,HEAD; `all`). Logs contain no bodies"),
+            ("-H, --header 'NAME: V'", "Set this header in every request; `NAME:` alone removes it"),
+            ("--order log|shuffle", "Keep the source's order (default), or shuffle (with --speed: at the log's times)"),
+            ("--seed N", "Seed of random choices (default 1)"),
+            ("--window N", "With --order shuffle: shuffle within this many requests (default 100000)"),
+            ("--loop", "Start again at the end of the source"),
         ],
     ),
     (
-        "When (default: each connection sends as soon as it has its answer)",
+        "Pace (default: each connection sends as soon as it has its response)",
         &[
-            ("--think TIME[-TIME]", "Each connection waits that long after an answer"),
-            ("--rate N", "Open loop: N requests a second; latency counts from when each was due"),
-            ("--random-gaps", "With --rate: gaps of chance (exponential), as independent users make them"),
-            ("--speed X", "Open loop: as the log's own clock says, X times as fast"),
-            ("--max-gap TIME", "Longest pause of the log that --speed keeps (default 1h)"),
-            ("-d, --duration TIME", "End after this time"),
-            ("--requests N", "End after so many"),
-            ("--warmup TIME", "Not counted; --duration begins after it"),
+            ("--think TIME[-TIME]", "Each connection waits this long after a response"),
+            ("--rate N", "Open loop: N requests per second; latency is measured from when each was due"),
+            ("--random-gaps", "With --rate: random (exponential) gaps, as independent users cause them"),
+            ("--speed X", "Open loop: by the log's timestamps, X times as fast"),
+            ("--max-gap TIME", "With --speed: shorten longer pauses of the log to this (default 1h)"),
+            ("-d, --duration TIME", "Exit after this time"),
+            ("--requests N", "Exit after this many requests"),
+            ("--warmup TIME", "Initial time that isn't measured; --duration begins after it"),
         ],
     ),
     (
         "Scenarios",
         &[
-            ("--passes N", "The source so many times, each reported: a cold cache, then a hot one"),
-            ("--walker FILE", "Beside the others, on one connection, in order, for ever: a search robot"),
-            ("--walker-rate N", "Its requests a second (default: as answers come)"),
-            ("--ramp FROM:TO:STEP", "Rates one after the other, until a limit is passed"),
-            ("--hold TIME", "With --ramp: how long each is held (default 10s)"),
-            ("--until LIMIT", "p99>50ms, or errors>1% (may be repeated; default errors>1%)"),
+            ("--passes N", "Send the source N times and report each pass: a cold cache, then a warm one"),
+            ("--walker FILE", "Also send these requests in order, in a loop, on one connection: a crawler"),
+            ("--walker-rate N", "Requests per second of --walker (default: as responses arrive)"),
+            ("--ramp FROM:TO:STEP", "Increase the rate step by step until a limit is exceeded"),
+            ("--hold TIME", "With --ramp: time at each rate (default 10s)"),
+            ("--until LIMIT", "With --ramp: stop at p99>50ms or errors>1% (may be repeated; default errors>1%)"),
         ],
     ),
     (
         "Connections",
         &[
-            ("-c, --connections N", "At most so many (default 10; open loop 1000)"),
-            ("--keep-alive PERCENT", "Share of requests after which a connection is kept (default 100)"),
-            ("--per-connection N", "Requests on one connection at most"),
-            ("--timeout TIME", "Longest wait for an answer (default 30s)"),
-            ("--give-up TIME", "End when requests fail and none is answered for so long (default 10s; 0: never)"),
+            ("-c, --connections N", "Largest number of connections (default 10; open loop 1000)"),
+            ("--keep-alive PERCENT", "Share of requests after which the connection stays open (default 100)"),
+            ("--per-connection N", "Largest number of requests on one connection"),
+            ("--timeout TIME", "Longest wait for a response (default 30s)"),
+            ("--give-up TIME", "Give up if requests fail and none succeeds for this long (default 10s; 0: never)"),
         ],
     ),
     (
-        "Several processes or machines as one run",
+        "Distributed runs",
         &[
-            ("--workers ADDRESS,...", "These send; here the source is read and all is added up (may be repeated)"),
-            ("--serve [HOST:]PORT", "Be such a worker, until Ctrl-C (port 0: a free one, which is told)"),
-            ("--secret FILE", "What both sides must know; without it a worker is for its own machine alone"),
+            (
+                "--workers ADDRESS,...",
+                "Send from these workers; this process reads the source and sums up (may be repeated)",
+            ),
+            ("--serve [HOST:]PORT", "Be a worker until Ctrl-C (port 0: choose a free port and print it)"),
+            ("--secret FILE", "Shared secret; without it a worker only accepts coordinators on its own machine"),
         ],
     ),
     (
         "Report",
         &[
-            ("--format text|json", "For people (default) or for programs"),
-            ("--pid PID[,PID...]", "The server's CPU time: of these processes and their children"),
-            ("--cgroup DIR", "The same, of a cgroup"),
-            ("--top N", "So many of the slowest URLs (default 10)"),
-            ("-q, --quiet", "No progress, even on a terminal"),
-            ("--compare", "No run: reports side by side, and which differ from the first by more than noise"),
+            ("--format text|json", "Text for people (default), or JSON for programs"),
+            ("--pid PID[,PID...]", "Measure the server's CPU time: of these processes and their children"),
+            ("--cgroup DIR", "Measure the server's CPU time: of this cgroup"),
+            ("--top N", "Number of slowest URLs to list (default 10)"),
+            ("-q, --quiet", "Show no progress, even on a terminal"),
+            ("--compare", "Compare reports instead of running, and mark differences beyond noise"),
         ],
     ),
 ];

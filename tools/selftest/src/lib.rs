@@ -19,16 +19,16 @@ use toolkit::print;
 pub const USAGE: &str = "\
 Usage: lacquer selftest [options]
 
-Checks this installation: starts a server of its own on free ports, asks it for what a cache does (hits, misses, passes,
-gzip, ranges, ESI, purges, bans, a store on disk), reads its log and counters, kills its worker, stops it; and says of
-each step whether it holds. It takes some seconds, touches no running server, and leaves nothing behind.
+Checks this installation. Starts a server on free ports, tests its functions (hits, misses, passes, gzip, ranges, ESI,
+purges, bans, a store on disk), reads its log and counters, kills its worker, and stops it. Reports the result of each
+step. It takes a few seconds, touches no running server, and leaves no files behind.
 
-  -v FILE, --vcl FILE  the VCL that is to be checked, too (default /etc/varnish/default.vcl, if it is there)
-  --keep               leave the directory of the server, with its log, and say where it is
-  -q                   only what doesn't hold
-  -h, --help           this text
+  -v FILE, --vcl FILE  also check this VCL (default /etc/varnish/default.vcl, if it exists)
+  --keep               keep the server's directory with its log, and print its path
+  -q                   print only failures
+  -h, --help           show this help
 
-The exit status is 0 when all holds, 1 when something doesn't, 2 when the words are wrong or nothing could be tried.
+The exit status is 0 if all steps passed, 1 if one failed, 2 if an option is wrong or nothing could be tested.
 ";
 
 /// The VCL that an installation has.

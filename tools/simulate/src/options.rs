@@ -18,44 +18,44 @@ Usage: lacquer simulate [options] LOG... [--or CHANGES]...
 ";
 
 const DETAILS: &str = "
-How large must the cache be? Which requests of a log would be hits, by the size of the cache: with this server's choice of
-what goes when it is full, and with varnishd's (LRU). Nothing is sent; the log may be any server's, or a running one's.
+Calculates from a log how large the cache should be: the hit rate for each cache size, with Lacquer's eviction and with
+varnishd's (LRU). Sends no requests. The log may be any server's, or that of a running server.
 
-LOG may be packed with gzip; - is standard input. A running log is read until Ctrl-C or -d.
+LOG may be compressed with gzip; - is standard input. The log of a running server is read until Ctrl-C or -d.
 
-The cache
- --size SIZE,...      These sizes, as of -s malloc,SIZE (default: powers of two up to what holds all)
- --policy lacquer|lru  One of them alone (default: both)
- --ttl TIME           Objects live so long (default: for ever)
- --grace TIME         After that they are still delivered once, while a new one is fetched (default 10s)
- --drop-query NAMES   Without these parameters URLs are the same: utm_*,ref or all
- --merge-www          www.HOST is HOST
- --vary FIELD         Each value of that field of requests has an object of its own (may be repeated)
- --vary FIELD:a|b     Each class has: values with a in them, with b, others; of Accept fields the first that is known
- --pass PATH          Never cached: what begins so (may be repeated)
- --pass-cookies       Nor requests with a cookie, if the log tells
- --object-size SIZE   Of bodies whose length the log doesn't tell (default: the average)
- --overhead SIZE      Kept of an object beside its body (default 400)
- --or CHANGES         To compare: the same with other settings of these (may be repeated): --or --ttl 60s --or --merge-www
-What counts
- --warm-up PERCENT    That part of the requests only fills the cache (default 0)
- --sample N           At most so many requests are kept in memory, of a sample of the URLs (default 500000)
- --bodies HOST:PORT   Asks that server for what seems to be stored twice, and compares
- --log-format FORMAT  How lines look, as Apache's LogFormat; else they tell themselves
-How it is shown
+Cache
+ --size SIZE,...      Cache sizes, as for -s malloc,SIZE (default: powers of two until everything fits)
+ --policy lacquer|lru  Only this eviction policy (default: both)
+ --ttl TIME           TTL of objects (default: unlimited)
+ --grace TIME         Grace: after its TTL an object is delivered once more while it is refreshed (default 10s)
+ --drop-query NAMES   Ignore these query arguments: utm_*,ref or all
+ --merge-www          Treat www.HOST and HOST as the same
+ --vary FIELD         One variant for each value of this request header (may be repeated)
+ --vary FIELD:a|b     One variant per class: contains a, contains b, other (Accept headers: the first known value)
+ --pass PATH          Never cache URLs with this prefix (may be repeated)
+ --pass-cookies       Never cache requests with a cookie, if the log has cookies
+ --object-size SIZE   Size of objects for which the log has none (default: the average)
+ --overhead SIZE      Bytes per object in addition to its body (default 400)
+ --or CHANGES         Also simulate with these settings changed (may be repeated): --or --ttl 60s --or --merge-www
+Selection
+ --warm-up PERCENT    Use the first part of the requests only to fill the cache (default 0)
+ --sample N           Keep at most this many requests in memory, by sampling URLs (default 500000)
+ --bodies HOST:PORT   Fetch apparent duplicates from this server and compare them
+ --log-format FORMAT  Line format, in Apache's LogFormat syntax (default: detected)
+Output
  --format text|json|svg
-Further
- -n DIR               The log of the server with that working directory (--live: of the usual one)
- -d TIME              End after that time
- -q                   No progress on the terminal
- -h                   This text
+Other
+ -n DIR               Read the log of the server with this working directory (--live: the default one)
+ -d TIME              Exit after this time
+ -q                   Show no progress
+ -h                   Show this help
 
-Passed are other methods than GET and HEAD, requests with Authorization, answers with other statuses than 200, 203, 204,
-206, 300, 301, 304, 404, 410, 414, 416, and what the log itself calls passed. Percentages are of all requests, and of all
-bytes sent; beside them stands the error of a sample: 19 of 20 times the whole log says the same within it. A log of URLs
-that hardly come twice takes up to 160 MB, others less, and 100 MB more for each further key (--drop-query, --vary, ...).
+These requests count as passed: methods other than GET and HEAD, requests with Authorization, responses with a status
+other than 200, 203, 204, 206, 300, 301, 304, 404, 410, 414 and 416, and those that the log marks as passed. Percentages
+refer to all requests and to all bytes sent. With sampling, the 95 % margin of error is shown. A log whose URLs rarely
+repeat takes up to 160 MB of memory, and 100 MB more for each further key (--drop-query, --vary, ...).
 
-Exit status: 0; 1: no request was read; 2: wrong words, or the log doesn't tell what was asked for.
+The exit status is 0, 1 if no request was read, or 2 if an option is wrong or the log lacks what it requires.
 ";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -22,31 +22,31 @@ use sys::signal;
 
 /// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
-    Opt('1', "", "Print the counters once"),
-    Opt('f', "glob", "Only counters that match (^glob: not those)"),
-    Opt('h', "", "This text"),
-    Opt('I', "glob", "Only counters that match; -I and -X are tried in order"),
+    Opt('1', "", "Print the counters once and exit"),
+    Opt('f', "glob", "Only counters that match (^glob: exclude them)"),
+    Opt('h', "", "Show this help"),
+    Opt('I', "glob", "Include counters that match; -I and -X are tested in order"),
     Opt('j', "", "Print the counters once, as JSON"),
     Opt('l', "", "List the counters"),
-    Opt('n', "dir", "The working directory of varnishd"),
-    Opt('r', "", "Gauges below zero as they are, not as 0"),
-    Opt('t', "seconds|off", "How long to wait for varnishd (default: 5)"),
-    Opt('V', "", "The version"),
-    Opt('X', "glob", "Not the counters that match"),
+    Opt('n', "dir", "Working directory or instance name of the server"),
+    Opt('r', "", "Show negative gauges as they are instead of as 0"),
+    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    Opt('V', "", "Show the version"),
+    Opt('X', "glob", "Exclude counters that match"),
     Opt('x', "", "Print the counters once, as XML"),
 ];
 
 const MORE: &str = "
- --xml3                    As -x, in Varnish 3's layout (type, ident and name apart)
+ --xml3                    As -x, in Varnish 3's layout (type, ident and name separate)
  --statsd <target>         Send the counters to a statsd: HOST[:PORT] or /path/of/socket
-   --interval <time>       So often (default: 10s)
-   --prefix <text>         In front of each name (default: varnish.)
- --optstring               The options in getopt's notation
+   --interval <time>       Time between two exports (default: 10s)
+   --prefix <text>         Prefix of each name (default: varnish.)
+ --optstring               Print the options in getopt's notation
 
 Examples:
- varnishstat                          follow the counters (h: keys)
+ varnishstat                          show the counters live (h: keys)
  varnishstat -1 -I 'MAIN.cache_*'     hits and misses now
- varnishstat -j -X 'LCK.*'            for programs
+ varnishstat -j -X 'LCK.*'            JSON for programs
  varnishstat --statsd 127.0.0.1 -X 'LCK.*' -X 'MEMPOOL.*'
 ";
 

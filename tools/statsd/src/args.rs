@@ -13,16 +13,16 @@ Usage: lacquer statsd CONFIG
        lacquer statsd --check CONFIG
        lacquer statsd --export TARGET [-n NAME] [-i SECONDS] [--prefix TEXT]
 
-A metrics server that takes the place of node's statsd and of its Perl port: same protocol, same configuration files,
-same names and numbers at Graphite. CONFIG is a file of either; it is read again when it changes and at SIGHUP. SIGTERM
-flushes a last time and ends.
+A metrics server that replaces statsd for Node.js and its Perl port: same protocol, same configuration files, same names
+and values in Graphite. CONFIG is a configuration file of either. It is reloaded when it changes and on SIGHUP. SIGTERM
+flushes a last time and exits.
 
-  --check CONFIG    say whether the file is good, and why not
-  --export TARGET   send an accelerator's counters to a statsd: HOST, HOST:PORT, [IPv6]:PORT or a socket's path
-  -n NAME           which accelerator, as for varnishd
-  -i SECONDS        how often (1)
-  --prefix TEXT     before each name (lacquer.)
-  -h, --help        this text
+  --check CONFIG    check the configuration file and exit
+  --export TARGET   send a cache's counters to a statsd: HOST, HOST:PORT, [IPv6]:PORT or a socket's path
+  -n NAME           the cache's instance name or working directory, as varnishd's -n
+  -i SECONDS        seconds between two exports (default 1)
+  --prefix TEXT     prefix of each name (default lacquer.)
+  -h, --help        show this help
 
 Examples:
 
@@ -30,15 +30,15 @@ Examples:
     echo '{ graphiteHost: \"graphite.example.com\", backends: [\"./backends/graphite\"] }' > statsd.js
     lacquer statsd statsd.js
 
-  Look at what comes in, without Graphite:
+  Print incoming metrics, without Graphite:
     echo '{ flushInterval: 1000, backends: [\"./backends/console\"] }' > look.js
     lacquer statsd look.js
     echo 'site.logins:1|c' | nc -u -w0 127.0.0.1 8125
 
-  Ask it, on the management port:
+  Query it on the management port:
     printf 'stats\\nquit\\n' | nc 127.0.0.1 8126
 
-  The accelerator's counters, as lacquer.MAIN.cache_hit and so on:
+  Export the cache's counters as lacquer.MAIN.cache_hit and so on:
     lacquer statsd --export 127.0.0.1:8125
 ";
 

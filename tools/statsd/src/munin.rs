@@ -23,15 +23,15 @@ const LABEL_CHARS: usize = 60;
 pub const HELP: &str = "\
 Usage: lacquer munin [-n NAME] [--statsd HOST:PORT] [PREFIX] [config|autoconf|suggest]
 
-A Munin plugin for all counters whose name begins with PREFIX. Without a further word it prints values, with config what
-Munin draws, with autoconf whether there is anything to read, with suggest prefixes that make good graphs.
+A Munin plugin for all counters whose names begin with PREFIX. Prints the values; with config the description of the
+graph, with autoconf whether there is anything to read, and with suggest prefixes that make useful graphs.
 
-  -n NAME             workdir of the accelerator, as for varnishd (also: env.name)
+  -n NAME             working directory of the cache, as varnishd's -n (also: env.name)
   --statsd HOST:PORT  management port of a statsd instead (also: env.statsd)
 
-Installed as a link, the link's name says what to show:
+If installed as a link, the link's name selects the counters:
 
-  ln -s /usr/bin/lacquer /etc/munin/plugins/lacquer_MAIN.cache    the accelerator's MAIN.cache...
+  ln -s /usr/bin/lacquer /etc/munin/plugins/lacquer_MAIN.cache    the cache's MAIN.cache...
   ln -s /usr/bin/lacquer /etc/munin/plugins/statsd_site           a statsd's counters, gauges and timers site...
 
 Examples:

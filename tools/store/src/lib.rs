@@ -20,14 +20,14 @@ use report::Report;
 const USAGE: &str = "\
 Usage: lacquer store [options] FILE
 
-Says what is in a store on disk: segments, objects by size, by the time they have left, by age and by hits. Age and
-hits are told by the objects' records, of which 10000 are read unless all are asked for. Nothing is written.
+Shows the content of a store on disk: segments, and objects by size, remaining lifetime, age and hits. Age and hits come
+from the objects' records, of which 10000 are sampled unless --all is given. Writes nothing.
 
  --all              Read all records
- --verify           Read all records and bodies, and check them
- --read-only        Look at it even while it is served from: what is read may be changing
+ --verify           Read and verify all records and bodies
+ --read-only        Read the store even while a server uses it; the result may be inconsistent
  --format <format>  text or json (default: text)
- -h                 This text
+ -h                 Show this help
 ";
 
 /// Records that are read for ages and hits.

@@ -17,37 +17,37 @@ Usage: lacquer talkers [options] LOG...
 ";
 
 const DETAILS: &str = "
-Who asks most? Requests, bytes, misses and the time of backends by client, network, URL, program and page, from web
-servers' logs, varnishncsa's, varnishlog's, or a running server's log. Memory is bounded, whatever comes: those with
-most are found among any number, and each count says by how much it may be short.
+Lists the clients, networks, URLs, User-Agents and pages with most requests, bytes, misses or backend time. Reads logs of
+web servers, varnishncsa or varnishlog, or the log of a running server. Memory is bounded for any number of entries; each
+count is shown with its possible error.
 
-LOG may be packed with gzip; - is standard input. On a terminal a running log (-n, --live) is shown as it comes; in a
-pipe it is read until Ctrl-C or -d. Logs of web servers tell misses and times only where their format has them.
+LOG may be compressed with gzip; - is standard input. On a terminal the log of a running server (-n, --live) is shown
+live; in a pipe it is read until Ctrl-C or -d. Logs of web servers have misses and times only if their format does.
 
-Who is counted
+Selection
  --by WORD,...        client, network, asn, url, path, host, agent, user-agent, page, status
                       (default client,network,url,agent,page)
- --only WORD=VALUE    Only requests of that client, page and so on (may be repeated)
- --prefix N           Bits of an IPv4 network (default 24)
- --prefix6 N          Bits of an IPv6 network (default 64)
- --query              URLs with what stands behind the question mark
- --db FILE            Which address is in which autonomous system, for --by asn: as of lacquer asn (may be repeated)
- --names FILE         Names of autonomous systems, as of lacquer asn
- --log-format FORMAT  How lines look, as Apache's LogFormat; else they tell themselves
-How it is shown
- --sort requests|bytes|misses|backend  What most is of (default requests)
- --top N              So many of each (default 10; 0: all)
- --least PERCENT      Only those with at least that share
+ --only WORD=VALUE    Only requests of this client, page and so on (may be repeated)
+ --prefix N           Prefix length of IPv4 networks (default 24)
+ --prefix6 N          Prefix length of IPv6 networks (default 64)
+ --query              Include the query in URLs
+ --db FILE            Table of autonomous systems for --by asn, as for lacquer asn (may be repeated)
+ --names FILE         Names of autonomous systems, as for lacquer asn
+ --log-format FORMAT  Line format, in Apache's LogFormat syntax (default: detected)
+Output
+ --sort requests|bytes|misses|backend  Sort by (default requests)
+ --top N              Entries to show in each table (default 10; 0: all)
+ --least PERCENT      Only entries with at least this share
  --format text|json
- --acl NAME           An ACL for VCL of the clients or networks, in place of a table
- --every TIME         What came in that time, again and again (JSON: one line each)
- --fade TIME          On the screen: counts fall to a half in that time (default 30s; 0: never)
-Further
- --memory SIZE        For all that is counted (default 8m)
- -n DIR               The log of the server with that working directory (--live: of the usual one)
- -d TIME              End after that time
- -q                   No progress on the terminal
- -h                   This text
+ --acl NAME           Print the clients or networks as a VCL ACL instead of a table
+ --every TIME         Print a report for each interval of this length (JSON: one line each)
+ --fade TIME          Half-life of counts on the screen (default 30s; 0: they don't decay)
+Other
+ --memory SIZE        Memory for all counts (default 8m)
+ -n DIR               Read the log of the server with this working directory (--live: the default one)
+ -d TIME              Exit after this time
+ -q                   Show no progress
+ -h                   Show this help
 
 Examples:
  lacquer talkers --live

@@ -22,42 +22,42 @@ use talkers::Talkers;
 
 /// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
-    Opt('1', "", "Count what is in the log already, print, and end"),
-    Opt('b', "", "Only fetches"),
-    Opt('c', "", "Only requests"),
-    Opt('C', "", "Regexes and texts don't heed case"),
-    Opt('d', "", "Begin with what is in the log already"),
-    Opt('E', "", "Requests, those of ESI too"),
-    Opt('f', "", "Only the first word of an entry"),
-    Opt('g', "session|request|vxid|raw", "What queries see together (default: vxid)"),
-    Opt('h', "", "This text"),
+    Opt('1', "", "Count the existing log, print the result, and exit"),
+    Opt('b', "", "Only backend transactions (fetches)"),
+    Opt('c', "", "Only client transactions (requests)"),
+    Opt('C', "", "Ignore case in regular expressions and strings"),
+    Opt('d', "", "Start with the existing log"),
+    Opt('E', "", "Only requests, including ESI includes"),
+    Opt('f', "", "Only the first word of each record"),
+    Opt('g', "session|request|vxid|raw", "How records are grouped for queries (default: vxid)"),
+    Opt('h', "", "Show this help"),
     Opt('i', "taglist", "Only these tags"),
-    Opt('I', "[taglist:]regex", "Only records that match"),
-    Opt('L', "limit", "Keep so many incomplete transactions (default: 1000)"),
-    Opt('n', "dir", "The working directory of varnishd"),
-    Opt('p', "period", "Seconds over which is averaged (default: 60)"),
+    Opt('I', "[taglist:]regex", "Only records that match the regular expression"),
+    Opt('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
+    Opt('n', "dir", "Working directory or instance name of the server"),
+    Opt('p', "period", "Averaging period in seconds (default: 60)"),
     Opt('Q', "file", "Read a query from this file"),
-    Opt('q', "query", "Only groups that match, see vsl-query(7)"),
+    Opt('q', "query", "Only groups that match the query, see vsl-query(7)"),
     Opt('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    Opt('t', "seconds|off", "How long to wait for varnishd (default: 5)"),
-    Opt('T', "seconds", "Count transactions that don't end after this time (default: 120)"),
-    Opt('x', "taglist", "Not these tags"),
-    Opt('X', "[taglist:]regex", "Not the records that match"),
-    Opt('V', "", "The version"),
+    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    Opt('T', "seconds", "Count incomplete transactions after this time (default: 120)"),
+    Opt('x', "taglist", "Exclude these tags"),
+    Opt('X', "[taglist:]regex", "Exclude records that match the regular expression"),
+    Opt('V', "", "Show the version"),
 ];
 
 const MORE: &str = "
  --by client|url|host|ua|asn
-                           Who asks most: requests, bytes and hits by this
- --asn-table <file>        Networks and their systems, for --by asn: any file that lacquer asn
-                           reads
- --optstring               The options in getopt's notation
+                           Requests, bytes and hits of the most active ones
+ --asn-table <file>        Table of autonomous systems for --by asn, in any format that
+                           lacquer asn reads
+ --optstring               Print the options in getopt's notation
 
 Examples:
- varnishtop -i ReqURL                   the URLs asked for most
- varnishtop -b -i BereqURL              the URLs that cost most fetches
- varnishtop -C -I ReqHeader:User-Agent  who asks
- varnishtop --by client                 requests, bytes, hits per client
+ varnishtop -i ReqURL                   most requested URLs
+ varnishtop -b -i BereqURL              URLs with most fetches
+ varnishtop -C -I ReqHeader:User-Agent  most active User-Agents
+ varnishtop --by client                 requests, bytes and hits per client
  varnishtop -1 --by asn --asn-table ip2asn-combined.tsv
 ";
 

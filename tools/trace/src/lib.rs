@@ -21,38 +21,38 @@ use sampling::Sampling;
 
 /// Options of one letter, as the tools of the log have them.
 pub const OPTIONS: &[Opt] = &[
-    Opt('d', "", "Begin with what is in the log already, and end"),
-    Opt('D', "", "Go into the background"),
-    Opt('h', "", "This text"),
-    Opt('k', "num", "End after so many requests"),
-    Opt('L', "limit", "Keep so many incomplete transactions (default: 1000)"),
-    Opt('n', "dir", "The working directory of varnishd"),
-    Opt('P', "file", "Write the process's number to this file"),
-    Opt('q', "query", "Only requests that match, see vsl-query(7)"),
+    Opt('d', "", "Read the existing log from its start, and exit at its end"),
+    Opt('D', "", "Run in the background"),
+    Opt('h', "", "Show this help"),
+    Opt('k', "num", "Exit after this many requests"),
+    Opt('L', "limit", "Upper limit of incomplete transactions kept in memory (default: 1000)"),
+    Opt('n', "dir", "Working directory or instance name of the server"),
+    Opt('P', "file", "Write the process ID to this file"),
+    Opt('q', "query", "Only requests that match the query, see vsl-query(7)"),
     Opt('r', "filename", "Read a file that varnishlog -w wrote (-: standard input)"),
-    Opt('t', "seconds|off", "How long to wait for varnishd (default: 5)"),
-    Opt('T', "seconds", "Take transactions that don't end after this time (default: 120)"),
-    Opt('V', "", "The version"),
+    Opt('t', "seconds|off", "How long to wait for the server (default: 5)"),
+    Opt('T', "seconds", "Export incomplete transactions after this time (default: 120)"),
+    Opt('V', "", "Show the version"),
 ];
 
 const LONG: &[&str] = &["to", "grpc", "ratio", "slow", "no-errors", "no-caller", "service", "attribute", "field", "ca"];
 const VALUED: &[&str] = &["to", "ratio", "slow", "service", "attribute", "field", "ca"];
 
 const MORE: &str = "
- --to <url>                The collector: http://127.0.0.1:4318, or with --grpc http://127.0.0.1:4317
+ --to <url>                The collector, such as http://127.0.0.1:4318, or http://127.0.0.1:4317 with --grpc
  --grpc                    OTLP over gRPC instead of HTTP
- --ratio <0..1>            This part of all traces (default: 1)
- --slow <time>             And all requests that took so long, 500ms or 2s
- --no-errors               Failed requests aren't told of for that alone
- --no-caller               Nor are those whose traceparent says that the trace is kept
- --service <name>          Who this is (service.name; default: lacquer)
- --attribute <key=value>   More of that, such as deployment.environment.name=test
- --field <name:value>      A field of each request to the collector, such as an API key
+ --ratio <0..1>            Share of traces to send (default: 1)
+ --slow <time>             Also send all requests that took at least this long: 500ms, 2s
+ --no-errors               Don't send every failed request, only the share of --ratio
+ --no-caller               Don't send every request whose traceparent is marked as sampled
+ --service <name>          Name of this service (service.name; default: lacquer)
+ --attribute <key=value>   Another resource attribute, such as deployment.environment.name=test
+ --field <name:value>      A header for each request to the collector, such as an API key
  --ca <file>               Trust these certificates (PEM) instead of the system's
- --optstring               The options in getopt's notation
+ --optstring               Print the options in getopt's notation
 
 Examples:
- lacquer trace --to http://127.0.0.1:4318 --ratio 0.01 --slow 1s    a hundredth, and what was slow or failed
+ lacquer trace --to http://127.0.0.1:4318 --ratio 0.01 --slow 1s    1 % of the traces, and all slow and failed requests
  lacquer trace --to https://collector:4317 --grpc -D -P /run/lacquer-trace.pid
 ";
 

@@ -207,7 +207,7 @@ impl Bereq {
                 return Err(self.fail_part(&mismatch.0));
             }
         }
-        self.log.putf(Tag::Notice, format_args!("lacquer: a part isn't kept: {reason}"));
+        self.log.putf(Tag::Notice, format_args!("lacquer: partial response not stored: {reason}"));
         self.parting = Parting::Unkept;
         Ok(())
     }

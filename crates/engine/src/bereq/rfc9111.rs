@@ -201,7 +201,7 @@ impl Bereq {
         if self.mode == Mode::Background {
             return Some(Step::Fail("the backend failed, and the stale object stays"));
         }
-        self.log.put(Tag::Notice, b"lacquer: the backend failed: the stale object is served");
+        self.log.put(Tag::Notice, b"lacquer: the backend failed: serving the stale object");
         // Without a validation these mustn't be sent (RFC 9111 5.2.2.4).
         for name in directives.unshared_fields().iter().filter_map(|name| std::str::from_utf8(name).ok()) {
             old.unset(name);

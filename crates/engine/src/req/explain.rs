@@ -75,7 +75,7 @@ pub async fn explain(engine: &Arc<Engine>, question: &Question) -> Result<String
         };
     }
     if req.original.get(names::HOST).is_none() {
-        out.push_str("It has no Host: give a whole URL, as http://www.example.com/, or the field Host.\n");
+        out.push_str("It has no Host: give a complete URL such as http://www.example.com/, or the header Host.\n");
     }
     let hash_counts = matches!(step, Step::Lookup | Step::Purge);
     let may_fetch = matches!(step, Step::Lookup | Step::Pass | Step::Pipe);
@@ -114,13 +114,14 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
     let sess = Rc::new(Sess::new(engine, Vxid::NONE, &Arc::new(listener), &connection, "HTTP/1"));
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
     let mut head = Head::with_limits(limits);
-    let lost = |_| "More fields than a request may have.".to_owned();
+    let lost = |_| "Too many headers: see the parameters http_max_hdr and workspace_client.".to_owned();
     head.start_request(question.method.as_bytes(), question.url.as_bytes(), b"HTTP/1.1").map_err(lost)?;
     for line in &question.fields {
-        let (name, value) = line.split_once(':').ok_or_else(|| format!("{line:?} is no header field."))?;
+        let (name, value) =
+            line.split_once(':').ok_or_else(|| format!("{line:?} is not a header: write it as \"Name: value\"."))?;
         let is_name = !name.is_empty() && name.bytes().all(|c| c.is_ascii_graphic());
         if !is_name || value.bytes().any(|c| c.is_ascii_control() && c != b'\t') {
-            return Err(format!("{line:?} is no header field."));
+            return Err(format!("{line:?} is not a header: write it as \"Name: value\"."));
         }
         head.append(name, value.trim()).map_err(lost)?;
     }
@@ -159,7 +160,7 @@ impl Req {
         let what = match step {
             Step::Pass => "It would be passed: fetched for this request alone.",
             Step::Pipe => "It would be piped.",
-            Step::Purge => "It would purge what is under this hash.",
+            Step::Purge => "It would purge all objects under this hash.",
             Step::VclFail => "It would fail in VCL and be answered 503.",
             _ => "It would be answered by vcl_synth.",
         };
@@ -199,7 +200,7 @@ impl Req {
             out.push_str("  ...\n");
         }
         if let Some((cause, ago)) = peek.tombstone {
-            let _ = writeln!(out, "The last that went: {}, {ago:.0} s ago.", reason_of(cause).word());
+            let _ = writeln!(out, "The last object was removed {ago:.0} s ago: {}.", reason_of(cause).word());
         }
         verdict
     }
@@ -292,15 +293,18 @@ impl Req {
         }
         let in_grace = |found: &&VariantSummary| options.is_in_grace(&found.times, now);
         if let Some(found) = stale.filter(in_grace) {
-            let how =
-                if is_busy { "somebody fetches a new one already" } else { "a new one would be fetched meanwhile" };
+            let how = if is_busy {
+                "a new one is already being fetched"
+            } else {
+                "a new one would be fetched in the background"
+            };
             let left = found.times.grace_until(options.max_ttl, options.max_grace).since(now);
             return format!(
-                "It would be a hit in grace: what is there is stale, its grace lasts {left:.1} s more; {how}.\n"
+                "It would be a hit in grace: the object is stale, its grace lasts {left:.1} s more; {how}.\n"
             );
         }
         if is_busy {
-            return "It would wait for the fetch that is under way, and then look again.\n".to_owned();
+            return "It would wait for the fetch in progress, and then look again.\n".to_owned();
         }
         seen.stale = stale.map(|found| found.times);
         seen.tombstone = peek.tombstone;
@@ -309,19 +313,22 @@ impl Req {
 }
 
 fn missed(reason: &Reason) -> String {
-    format!("It would be a miss, and be fetched.\n{}", text(reason))
+    format!("It would be a miss and be fetched.\n{}", text(reason))
 }
 
 /// What an object that is found fresh means.
 fn fresh(found: &VariantSummary, left: f64) -> String {
     let marked = |what: &str, then: &str| {
-        format!("It would be {what}: an earlier answer{}. {then}\n", uncacheable_reason(&found.aux_attrs))
+        format!("It would be {what} because of an earlier response{}. {then}\n", uncacheable_reason(&found.aux_attrs))
     };
     if found.flags.reuse == Reuse::HitForPass {
         return marked("a hit-for-pass", "It would be passed.");
     }
     if found.flags.reuse == Reuse::HitForMiss {
-        return marked("a hit-for-miss", "It would be fetched, and nobody waits for it; a cacheable answer ends that.");
+        return marked(
+            "a hit-for-miss",
+            "It would be fetched without request coalescing, until a response is cacheable.",
+        );
     }
     format!("It would be a hit: fresh for {left:.1} s more.\n")
 }

@@ -29,7 +29,7 @@ impl Req {
 
     pub(super) async fn refuse_misdirected(&mut self, transport: &mut dyn Transport) -> Step {
         self.engine().main.tls_misdirected.inc();
-        self.log.put(Tag::Notice, b"TLS: another certificate's clients are asked for theirs, 421");
+        self.log.put(Tag::Notice, b"TLS: the host's certificate requires client authentication, 421");
         self.refuse_empty(421, transport).await
     }
 

@@ -56,7 +56,10 @@ impl Req {
             Ok(hop) => Some(Box::new(PeerRequest { needed: hop.log, newer: hop.newer, is_hot: false })),
             Err(reason) => {
                 peers.counters.hops_refused.inc();
-                self.log.putf(Tag::Notice, format_args!("lacquer: peers: a client's field {LACQUER_PEER}: {reason}"));
+                self.log.putf(
+                    Tag::Notice,
+                    format_args!("lacquer: peers: invalid header {LACQUER_PEER} of a client: {reason}"),
+                );
                 None
             }
         }
@@ -148,7 +151,7 @@ impl Req {
 
     /// Has the peer go to the origin.
     pub(super) async fn refuse_peer(&mut self, reason: &str, transport: &mut dyn Transport) -> Step {
-        self.log.putf(Tag::Notice, format_args!("lacquer: peers: a request of a peer is refused: {reason}"));
+        self.log.putf(Tag::Notice, format_args!("lacquer: peers: refused a request of a peer: {reason}"));
         self.start_synth(503, None);
         self.set_resp(LACQUER_REFUSED, &[reason.as_bytes()]);
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);

@@ -109,7 +109,7 @@ impl Req {
                 self.begun_anew += 1;
                 self.sliced = None;
                 self.engine().main.slice_again.inc();
-                self.log.put(Tag::Notice, b"lacquer: the object has changed, begun anew");
+                self.log.put(Tag::Notice, b"lacquer: the object has changed, starting again");
                 Some(Step::Lookup)
             }
             Err(NoSlice::Changed | NoSlice::Failed) => {

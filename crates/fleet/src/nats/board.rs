@@ -147,7 +147,7 @@ impl NatsBoard {
             let consumer = self.session.consumer.as_mut().ok_or_else(misread)?;
             consumer.count += 1;
             if nth != consumer.count {
-                return Err(Fault::new("something that it sent was lost on the way"));
+                return Err(Fault::new("a message from it was lost"));
             }
             self.seen = seq;
             if self.newest.is_none_or(|(at, _)| at < time) {

@@ -43,7 +43,7 @@ impl Message {
     }
 }
 
-const BAD: &str = "it answers something else than a server of NATS does";
+const BAD: &str = "it doesn't respond like a NATS server";
 
 /// The first message in `input`, and its length; `None`: there isn't enough of it yet. What is longer than is held may
 /// have come in part.

@@ -138,7 +138,7 @@ impl Appender {
         match status.follow.is_up() && status.epoch != epoch {
             true => {
                 self.shared.is_doubted.store(true, SeqCst);
-                Err(Fault::new("it keeps another log than the one that is followed here"))
+                Err(Fault::new("it keeps another log than the one that this node follows"))
             }
             false => Ok(()),
         }
@@ -203,7 +203,7 @@ impl Appender {
         for (entry, result) in batch.iter().zip(results) {
             let result = match result {
                 Err(_) if base::failpoint::fault("a refusal taken for an acknowledgement") => Ok(0),
-                result => result.map_err(|fault| format!("the fleet's log doesn't take it: {fault}")),
+                result => result.map_err(|fault| format!("the fleet's log refused the entry: {fault}")),
             };
             entry.outcome.set(result);
         }

@@ -198,7 +198,7 @@ impl Follower {
             return Ok(followed);
         }
         if self.shared.is_doubted.swap(false, SeqCst) && followed.link.bounds()?.epoch != followed.epoch {
-            return Err(End::Gap("the log isn't the one that it was taken for".to_owned()));
+            return Err(End::Gap("the log was replaced by another one".to_owned()));
         }
         match followed.link.next()? {
             Next::Entries { entries, left } => {
@@ -212,13 +212,13 @@ impl Follower {
             }
             Next::Quiet => {
                 if let Some((seq, _)) = followed.known.take() {
-                    return Err(End::Gap(format!("entry {seq}, by which the log would be known, is gone")));
+                    return Err(End::Gap(format!("entry {seq}, which identifies the log, is missing")));
                 }
                 if self.has_reached(followed.end) {
                     self.caught_up();
                 } else if self.shared.since(followed.came) >= LATE {
                     return Err(End::Gap(format!(
-                        "entries up to {} don't come, which the log said to have",
+                        "entries up to {} don't arrive, although the log announced them",
                         followed.end
                     )));
                 }
@@ -236,13 +236,13 @@ impl Follower {
             if *seq > before.saturating_add(1) && !base::failpoint::fault("a log that was trimmed and is gone on with")
             {
                 // A log that is trimmed faster than it is followed leaves out what is gone.
-                return Err(End::Gap(format!("entries from {} on are gone", before.saturating_add(1))));
+                return Err(End::Gap(format!("entries from {} on are missing", before.saturating_add(1))));
             }
             followed.last = Some(*seq);
             match followed.known.take() {
                 Some(place) if place == (*seq, mark(bytes)) => {}
                 Some(_) if base::failpoint::fault("a log that was put back and is gone on with") => {}
-                Some((seq, _)) => return Err(End::Gap(format!("entry {seq} is another one than it was"))),
+                Some((seq, _)) => return Err(End::Gap(format!("entry {seq} has changed"))),
                 None if at + 1 < entries.len() && base::failpoint::fault("a batch but for its last entry") => {}
                 None => self.carry_out(*seq, bytes),
             }
@@ -254,7 +254,7 @@ impl Follower {
     fn begin(&mut self, gap: Option<String>) {
         let is_gap = gap.is_some();
         if is_gap || self.applier.has_objects() {
-            let why = gap.unwrap_or_else(|| "nobody knows what of the log it has missed".to_owned());
+            let why = gap.unwrap_or_else(|| "it is unknown which entries of the log were missed".to_owned());
             self.give_up(&why);
         }
     }
@@ -275,14 +275,16 @@ impl Follower {
                 self.count(|status| status.carried_out += 1);
             }
             Read::Unclear(why) => {
-                self.give_up(&format!("nobody here knows what entry {seq} of the fleet's log would hit: {why}"));
+                self.give_up(&format!("entry {seq} of the fleet's log can't be understood: {why}"));
             }
             Read::Foreign(why) => {
                 self.count(|status| status.foreign += 1);
                 let count = self.shared.status.lock().foreign;
                 // Whoever writes many of them shan't fill the operator's log.
                 if count.is_power_of_two() {
-                    self.applier.tell(&format!("entry {seq} of the fleet's log isn't ours: {why} ({count} so far)"));
+                    self.applier.tell(&format!(
+                        "entry {seq} of the fleet's log is foreign and skipped: {why} ({count} so far)"
+                    ));
                 }
             }
         }
@@ -356,7 +358,7 @@ impl Follower {
             if self.shared.since(self.begun) < settings.wait {
                 return;
             }
-            self.give_up("the fleet's log can't be reached, and what is stored may have missed something");
+            self.give_up("the fleet's log can't be reached, and cached objects may have missed invalidations");
         }
         let lost = self.lost.map_or(Duration::ZERO, |lost| self.shared.since(lost));
         self.gate(match settings.stale {

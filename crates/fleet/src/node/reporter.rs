@@ -124,14 +124,14 @@ impl Desk {
         {
             let mut questions = self.questions.lock();
             if questions.len() >= MANY {
-                return Err("too much is asked of the fleet's board".to_owned());
+                return Err("too many requests for the fleet's board".to_owned());
             }
             questions.push_back((question, to));
         }
         self.ring();
         answer.recv_timeout(patience).map_err(|_| match &self.known.lock().away {
             Some((_, why)) => format!("the fleet's board can't be reached: {why}"),
-            None => "the fleet's board doesn't answer in time".to_owned(),
+            None => "the fleet's board doesn't respond in time".to_owned(),
         })?
     }
 }
@@ -232,11 +232,11 @@ fn report(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Re
         (away, events)
     };
     if let Some((since, _)) = away {
-        reporter.tell(&format!("the fleet's nodes are known again, after {:.0} s", since.elapsed().as_secs_f64()));
+        reporter.tell(&format!("the fleet's nodes are known again after {:.0} s", since.elapsed().as_secs_f64()));
     }
     events.iter().take(SOME).for_each(|event| reporter.tell(event));
     if events.len() > SOME {
-        reporter.tell(&format!("and so on: {} more of this kind", events.len() - SOME));
+        reporter.tell(&format!("{} more messages of this kind", events.len() - SOME));
     }
     show(&shared.desk, reporter);
     Ok(())
@@ -293,11 +293,11 @@ impl Standings {
                     events.push(format!("node {name} is back"))
                 }
                 (Some(Standing::There | Standing::Behind), Standing::Away) => {
-                    events.push(format!("node {name} is away: nothing was heard of it for {age} s"));
+                    events.push(format!("node {name} is away: it hasn't reported for {age} s"));
                 }
                 (Some(Standing::There), Standing::Behind) => {
                     let left = member.report.head.saturating_sub(member.report.applied);
-                    events.push(format!("node {name} has fallen behind the log: by {left} entries"));
+                    events.push(format!("node {name} has fallen behind the log by {left} entries"));
                 }
                 (Some(Standing::Behind), Standing::There) => {
                     events.push(format!("node {name} has caught up with the log"))
@@ -325,7 +325,9 @@ fn look_for_twin(shared: &Shared, reporter: &dyn Reporter, former: Option<&[u8]>
         known.twins
     };
     if is_there && twins == TWINS {
-        reporter.tell(&format!("another server of the fleet has the name {name}, too: give each its own (node=NAME)"));
+        reporter.tell(&format!(
+            "another server of the fleet also has the name {name}: give each a unique name (node=NAME)"
+        ));
     }
 }
 
@@ -470,7 +472,7 @@ mod tests {
     fn two_nodes_of_one_name_are_told() {
         let board = Memory::default();
         let ((a, first), (b, second)) = (node(&board, "a"), node(&board, "a"));
-        let is_told = |teller: &Teller| teller.0.lock().iter().any(|text| text.contains("has the name a, too"));
+        let is_told = |teller: &Teller| teller.0.lock().iter().any(|text| text.contains("also has the name a"));
         for _ in 0..2 * TWINS {
             // They report by turns.
             for (node, state) in [(&a, "x"), (&b, "y"), (&a, "z"), (&b, "u")] {
@@ -499,8 +501,8 @@ mod tests {
         let (late, lost) = (member("a", 0, 3.0), member("b", 6, 0.0));
         assert_eq!(look(0, &[own.clone(), a.clone()]), "");
         assert_eq!(look(1, &[own.clone(), a.clone(), b.clone()]), "node b has come");
-        assert_eq!(look(7, &[late.clone(), b.clone()]), "node a has fallen behind the log: by 7 entries");
-        assert_eq!(look(8, &[late, lost.clone()]), "node b is away: nothing was heard of it for 6 s");
+        assert_eq!(look(7, &[late.clone(), b.clone()]), "node a has fallen behind the log by 7 entries");
+        assert_eq!(look(8, &[late, lost.clone()]), "node b is away: it hasn't reported for 6 s");
         assert_eq!(look(9, &[a.clone(), lost]), "node a has caught up with the log");
         assert_eq!(look(10, &[a.clone(), b.clone()]), "node b is back");
         assert_eq!(look(11, std::slice::from_ref(&a)), "node b is forgotten");

@@ -82,22 +82,22 @@ impl PeerSettings {
     fn check(self) -> Result<PeerSettings, String> {
         let is_named = !self.members.is_empty() || !self.names.is_empty();
         if !is_named && !self.is_of_fleet {
-            return Err("wants members: NAME@HOST:PORT,..., dns://HOST:PORT, or fleet".to_owned());
+            return Err("requires members: NAME@HOST:PORT,..., dns://HOST:PORT, or fleet".to_owned());
         }
         if self.is_of_fleet && is_named {
-            return Err("fleet stands for all members: none is named beside it".to_owned());
+            return Err("fleet includes all members: don't list others with it".to_owned());
         }
         if self.is_of_fleet && !self.node.is_empty() {
-            return Err("node is what --fleet says of it, where fleet stands for the members".to_owned());
+            return Err("with fleet the node's name comes from --fleet: remove node".to_owned());
         }
         if !self.is_of_fleet && self.weight != 1.0 {
-            return Err("weight goes with fleet; of members that are named it stands behind their address".to_owned());
+            return Err("weight is only for fleet; for listed members append *WEIGHT to the address".to_owned());
         }
         if self.members.len() + self.names.len() > MANY {
             return Err(format!("more than {MANY} members"));
         }
         if self.secret_file.as_os_str().is_empty() {
-            return Err("wants secret-file=FILE, the same on all members: by it they know each other".to_owned());
+            return Err("requires secret-file=FILE, with the same secret on all members".to_owned());
         }
         Ok(self)
     }
@@ -111,7 +111,7 @@ impl PeerSettings {
         }
         let (place, weight) = place.split_once('*').map_or((place, None), |(place, weight)| (place, Some(weight)));
         let weight = weight.map_or(Some(1.0), |text| text.parse().ok().filter(is_weight));
-        let weight = weight.ok_or_else(|| format!("{name}: a weight is between 0.01 and 100"))?;
+        let weight = weight.ok_or_else(|| format!("{name}: a weight must be between 0.01 and 100"))?;
         let server = Server::parse(place, PORT).ok_or_else(|| format!("{name}: \"{place}\" is no HOST:PORT"))?;
         self.members.push(Member { name: name.to_owned(), server, weight });
         Ok(())
@@ -120,13 +120,13 @@ impl PeerSettings {
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "node" if is_name(value) => self.node = value.to_owned(),
-            "node" => return Err("node wants up to 64 letters, digits, - _ . :".to_owned()),
+            "node" => return Err("node must have up to 64 letters, digits, - _ . :".to_owned()),
             "weight" => {
                 let weight = value.parse().ok().filter(is_weight);
-                self.weight = weight.ok_or("weight is between 0.01 and 100")?;
+                self.weight = weight.ok_or("weight must be between 0.01 and 100")?;
             }
             "secret-file" if value.starts_with('/') => self.secret_file = value.into(),
-            "secret-file" => return Err("secret-file wants the absolute name of a file".to_owned()),
+            "secret-file" => return Err("secret-file requires an absolute path".to_owned()),
             _ => return Err(format!("no setting {name} (there are node, secret-file, weight)")),
         }
         Ok(())
@@ -139,7 +139,7 @@ impl PeerSettings {
     pub fn provide(&mut self, contents: &[u8]) -> Result<(), String> {
         let secret = contents.trim_ascii();
         if secret.len() < SHORTEST {
-            return Err(format!("a secret has {SHORTEST} bytes or more"));
+            return Err(format!("a secret must have at least {SHORTEST} bytes"));
         }
         self.secret = secret.to_vec();
         Ok(())
@@ -189,7 +189,7 @@ mod tests {
     fn what_makes_no_sense() {
         for (text, wanted) in [
             ("", "neither a member"),
-            ("secret-file=/s", "wants members"),
+            ("secret-file=/s", "requires members"),
             ("a@h", "secret-file=FILE"),
             ("a@h,a@i,secret-file=/s", "named twice"),
             ("a b@h,secret-file=/s", "a member's name"),
@@ -199,11 +199,11 @@ mod tests {
             ("a@h,secret-file=s", "absolute"),
             ("a@h,color=red,secret-file=/s", "no setting color"),
             ("fleet", "secret-file=FILE"),
-            ("fleet,a@h,secret-file=/s", "none is named beside it"),
-            ("fleet,dns://caches,secret-file=/s", "none is named beside it"),
-            ("fleet,node=a,secret-file=/s", "what --fleet says"),
-            ("fleet,weight=0,secret-file=/s", "weight is between"),
-            ("a@h,weight=2,secret-file=/s", "weight goes with fleet"),
+            ("fleet,a@h,secret-file=/s", "don't list others with it"),
+            ("fleet,dns://caches,secret-file=/s", "don't list others with it"),
+            ("fleet,node=a,secret-file=/s", "comes from --fleet"),
+            ("fleet,weight=0,secret-file=/s", "weight must be between"),
+            ("a@h,weight=2,secret-file=/s", "weight is only for fleet"),
         ] {
             let said = PeerSettings::parse(text).unwrap_err();
             assert!(said.contains(wanted), "{text}: {said}");

@@ -109,7 +109,7 @@ impl Manager {
         if acme.held.len() >= MOST_ON_DEMAND || !acme.bounds.begin(now) {
             return;
         }
-        print(Severity::Info, &format!("ACME: {name}: a client asks for it"));
+        print(Severity::Info, &format!("ACME: {name}: requested by a client"));
         // What has failed before isn't begun anew by who asks again.
         let standing = self.jail.privileged(|| acme.store.standing(&name));
         acme.held.insert(name.clone(), Held { until: None, standing: standing.clone() });

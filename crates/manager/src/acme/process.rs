@@ -38,7 +38,7 @@ impl Manager {
         }
         self.look_for_demand();
         if let Err(error) = self.try_begin_acme() {
-            print(Severity::Error, &format!("ACME: no process: {}", errno_text(&error)));
+            print(Severity::Error, &format!("ACME: can't start its process: {}", errno_text(&error)));
             self.acme_is_without_process();
         }
     }
@@ -129,7 +129,7 @@ impl Manager {
             }
         }
         if let Some(process) = self.acme.as_mut().and_then(|acme| acme.process.take()) {
-            print(Severity::Error, "ACME: the process has ended; another one is about to begin");
+            print(Severity::Error, "ACME: its process has ended; it will be restarted");
             self.bury_acme(process);
             self.acme_is_without_process();
         }
@@ -144,7 +144,7 @@ impl Manager {
                     let place = acme.store.place().display();
                     print(
                         Severity::Error,
-                        &format!("ACME: {place}: the account can't be kept: {}", errno_text(&error)),
+                        &format!("ACME: {place}: the account can't be stored: {}", errno_text(&error)),
                     );
                 }
                 true
@@ -167,11 +167,11 @@ impl Manager {
             }
             Report::Ca(Some(text)) => {
                 self.count(|m| m.counters.acme_failed.inc());
-                print(Severity::Error, &format!("ACME: the CA can't be asked: {}", printable(&text)));
+                print(Severity::Error, &format!("ACME: can't reach the certificate authority: {}", printable(&text)));
                 true
             }
             Report::Ca(None) => {
-                print(Severity::Info, "ACME: the CA answers again");
+                print(Severity::Info, "ACME: the certificate authority responds again");
                 true
             }
         }
@@ -186,13 +186,13 @@ impl Manager {
         let facts = self.use_certificate(name, pem)?;
         self.count(|m| m.counters.acme_issued.inc());
         let until = http_date(facts.validity.until);
-        print(Severity::Info, &format!("ACME: {name}: certificate of {} until {until}", facts.issuer));
+        print(Severity::Info, &format!("ACME: {name}: new certificate from {}, valid until {until}", facts.issuer));
         let Some(acme) = &mut self.acme else { return Ok(()) };
         acme.deaths = 0;
         // It is in use, whatever becomes of the file.
         if let Err(error) = self.jail.privileged(|| acme.store.put_certificate(name, pem)) {
             let place = acme.store.place().display();
-            let text = format!("ACME: {name}: {place}: the certificate can't be kept: {}", errno_text(&error));
+            let text = format!("ACME: {name}: {place}: the certificate can't be stored: {}", errno_text(&error));
             print(Severity::Error, &text);
         }
         Ok(())
@@ -205,7 +205,7 @@ impl Manager {
             self.count(|m| m.counters.acme_failed.inc());
             let wait = standing.next_at.map_or(0.0, |at| at - seconds(SystemTime::now())).max(0.0);
             let text = standing.error.as_deref().map(printable).unwrap_or_default();
-            print(Severity::Error, &format!("ACME: {name}: {text}; tried again in {wait:.0} s"));
+            print(Severity::Error, &format!("ACME: {name}: {text}; next attempt in {wait:.0} s"));
         }
         let Some(acme) = &self.acme else { return };
         if (before.failures, before.next_at, &before.error) != (standing.failures, standing.next_at, &standing.error)

@@ -88,7 +88,7 @@ fn names(frontends: &[hitch::Frontend]) -> Result<Vec<String>, String> {
     for frontend in frontends {
         let Some(name) = frontend.name.as_deref() else { continue };
         if !super::is_name(name) {
-            return Err(format!("line {}: a name has no blanks and no signs that aren't printed", frontend.line));
+            return Err(format!("line {}: a name must not contain blanks or non-printable characters", frontend.line));
         }
         if let Some(before) = given.insert(name, frontend.line) {
             return Err(format!(
@@ -246,7 +246,7 @@ fn check_client_verify(overrides: &tls::settings::Overrides) -> Result<(), Strin
     use tls::settings::ClientVerify;
     match overrides.client_verify {
         Some(ClientVerify::Optional | ClientVerify::Required) if overrides.client_ca.is_none() => {
-            Err("client-verify needs client-verify-ca: whose certificates are good?".to_owned())
+            Err("client-verify requires client-verify-ca, the authorities of client certificates".to_owned())
         }
         _ => Ok(()),
     }

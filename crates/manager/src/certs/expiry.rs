@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(said(&certs.survey(DAY - 1)), "");
         assert_eq!(
             said(&certs.survey(DAY)),
-            "a has no OCSP response: /o.der: the OCSP response is too old, and isn't sent any more; "
+            "a has no OCSP response: /o.der: the OCSP response has expired and is no longer sent; "
         );
     }
 

@@ -35,7 +35,7 @@ impl Manager {
     /// In words.
     pub(crate) fn send_secret(&mut self, kind: Secret, file: &File) -> Result<(), String> {
         let Some(socket) = self.secrets.as_ref().filter(|_| self.worker.pid().is_some()) else { return Ok(()) };
-        let unsent = |e: std::io::Error| format!("the worker can't be given it: {}", errno_text(&e));
+        let unsent = |e: std::io::Error| format!("can't pass it to the worker: {}", errno_text(&e));
         sys::secret::send(socket, kind.letter(), file).map_err(unsent)?;
         let answer = self.worker.command("debug.secrets");
         if answer.is_ok() { Ok(()) } else { Err(answer.text().trim_end().to_owned()) }

@@ -265,7 +265,7 @@ fn a_configuration_that_makes_no_sense_is_refused() {
         ("tls-protos = SSLv3", "TLSv1.2"),
         ("pem-file = \"/nowhere\"", "/nowhere"),
         ("pem-dir = \"/nowhere\"", "pem-dir /nowhere"),
-        ("client-verify = required", "client-verify needs client-verify-ca"),
+        ("client-verify = required", "client-verify requires client-verify-ca"),
         ("client-verify-ca = \"/nowhere\"", "client-verify-ca"),
     ] {
         let text = with(rest);
@@ -482,7 +482,7 @@ fn an_id_is_one_word() {
     let mut certs = plain(&["a0"]);
     for id in ["", "x y", "x\n default\tshop\tactive\tevil", "\u{1b}[31m"] {
         let refused = load(&mut certs, id, &a).unwrap_err();
-        assert!(refused.contains("isn't one") && !refused.contains(char::is_control), "{refused:?}");
+        assert!(refused.contains("Invalid certificate ID") && !refused.contains(char::is_control), "{refused:?}");
     }
     assert_eq!(list(&certs), "");
     let config = Config::read(&dir.write("tls.conf", "frontend = { port = \"1\" name = \"a b\" }"), &Jail::None);

@@ -289,7 +289,7 @@ impl Manager {
         match made.and_then(|candidate| self.put_in_place(candidate, false)) {
             Ok(()) => {
                 self.count(|m| m.counters.certs_renewed.add(read.len() as u64));
-                let text = format!("Certificates were read again, as their files have changed: {}", some_of(read));
+                let text = format!("Certificates reloaded because their files changed: {}", some_of(read));
                 print(Severity::Info, &text);
             }
             Err(reason) => {
@@ -301,7 +301,10 @@ impl Manager {
 
     fn certificate_stays(&self, id: &str, reason: &str) {
         self.count(|m| m.counters.certs_refused.inc());
-        print(Severity::Error, &format!("Certificate {id} stays as it is, though its files have changed: {reason}"));
+        print(
+            Severity::Error,
+            &format!("Certificate {id} stays as it is, because its changed files are invalid: {reason}"),
+        );
     }
 }
 

@@ -128,7 +128,7 @@ impl Manager {
         let goes_on = |session: &Session| !session.has_ended() && !session.is_watch();
         let open = self.sessions.iter().enumerate().filter(|(at, session)| *at == asks || goes_on(session));
         let parts = open.map(|(at, session)| {
-            session.parts(at == asks).ok_or_else(|| "another CLI connection is in the midst of a command".to_owned())
+            session.parts(at == asks).ok_or_else(|| "another CLI connection is executing a command".to_owned())
         });
         parts.collect()
     }

@@ -100,12 +100,12 @@ impl Manager {
         let Some((pid, exit)) = ended else { return };
         let how = match exit {
             Exit::Status(0) => {
-                return print(Severity::Info, &format!("Child ({pid}) of before the upgrade ended"));
+                return print(Severity::Info, &format!("Child ({pid}) from before the upgrade ended"));
             }
             Exit::Status(status) => format!("died status={status}"),
             Exit::Signal(number, _) => format!("died signal={number}"),
         };
-        print(Severity::Error, &format!("Child ({pid}) of before the upgrade {how}"));
+        print(Severity::Error, &format!("Child ({pid}) from before the upgrade {how}"));
         if matches!(exit, Exit::Signal(..)) {
             self.count(|m| m.counters.child_died.inc());
         }

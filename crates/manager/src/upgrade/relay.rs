@@ -43,7 +43,7 @@ impl Manager {
         let is_readable = self.arenas.are_of_this_format();
         self.upgrade.hands_over = has_way && (has_disks || is_readable);
         if has_way && !is_readable {
-            let text = "What the stores hold in memory is of another format: the next worker begins with empty ones";
+            let text = "The objects in memory have another format: the next worker starts with empty stores";
             print(Severity::Info, text);
             self.arenas.empty_memory();
         }
@@ -86,7 +86,7 @@ impl Manager {
             let pid = leaving.worker.pid().unwrap_or_default();
             print(
                 Severity::Error,
-                &format!("Child ({pid}) can't hand over, and is ended: {}", answer.text().trim_end()),
+                &format!("Child ({pid}) can't hand over its objects and is terminated: {}", answer.text().trim_end()),
             );
             leaving.worker.end_at_once();
         }
@@ -110,7 +110,7 @@ impl Manager {
             leaving.hands_over = false;
             if !answer.is_ok() && !leaving.worker.has_ended() {
                 let pid = leaving.worker.pid().unwrap_or_default();
-                let text = format!("Child ({pid}) of before the upgrade is ended: {}", answer.text().trim_end());
+                let text = format!("Child ({pid}) from before the upgrade is terminated: {}", answer.text().trim_end());
                 print(Severity::Error, &text);
                 leaving.worker.end_at_once();
             }

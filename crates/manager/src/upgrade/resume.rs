@@ -113,7 +113,7 @@ fn roll_back(jail: &Jail, state: &State, inherited: &Inherited, reason: &str) ->
         Ok(before) => jail.privileged(|| exec(&Executable::from(before), state, &inherited.file, Some(reason))),
         Err(error) => error,
     };
-    Fatal::Plain(2, format!("The program of before can't be started again: {}", errno_text(&error)))
+    Fatal::Plain(2, format!("The old program can't be started again: {}", errno_text(&error)))
 }
 
 type Resumed = (ManuallyDrop<Manager>, Signals);
@@ -173,7 +173,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
     let vcls = Vcls::from_parts(&state.vcls, state.active.clone(), state.booted, now);
     if certs.is_on() || vcls.as_ref().is_some_and(|vcls| vcls.keys().next().is_some()) {
         // An exec allows them again.
-        jail.forbid_cores().map_err(|e| format!("cores can't be forbidden: {}", errno_text(&e)))?;
+        jail.forbid_cores().map_err(|e| format!("can't disable core dumps: {}", errno_text(&e)))?;
     }
     let ticket_keys = state.ticket_keys.map(copy).transpose()?.map(File::from);
     let resumed = |file| TicketKeys::resume(file, state.ticket_file.clone(), state.ticket_due, now);
@@ -397,7 +397,7 @@ impl Manager {
         let answer = leaving.worker.command(format!("debug.drain {:.3}", limit.as_secs_f64()));
         if !answer.is_ok() {
             // It is on its way out, or can't be talked to: then it is to end at once.
-            print(Severity::Error, &format!("Child ({old}) of before the upgrade: {}", answer.text().trim_end()));
+            print(Severity::Error, &format!("Child ({old}) from before the upgrade: {}", answer.text().trim_end()));
             leaving.until = now;
         }
         format!(

@@ -75,7 +75,7 @@ pub fn run_trial(modules: Modules) -> i32 {
 fn try_state(state: &State, modules: Modules) -> Result<(), String> {
     let args: Vec<String> = state.args.iter().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
     let request = options::parse("varnishd", &super::resume::varnishd_args(&args)).map_err(|e| e.to_string())?;
-    let Request::Serve(options) = request else { return Err("its arguments aren't a server's".to_owned()) };
+    let Request::Serve(options) = request else { return Err("its arguments aren't those of a server".to_owned()) };
     Params::decode(&state.params).map_err(|e| e.to_string())?;
     let stores = stores_of(&options.ordered)?;
     let labels: Vec<String> = state.vcls.iter().filter(|vcl| vcl.file.is_none()).map(|vcl| vcl.name.clone()).collect();
@@ -103,7 +103,7 @@ fn try_vcl(vcl: &Vcl, labels: &[String], stores: &[String], modules: Modules) ->
     let Some(file) = &vcl.file else { return Ok(()) };
     let bad = |reason: String| format!("VCL {}: {}", vcl.name, reason.trim_end());
     let bytes = std::fs::read(file).map_err(|e| bad(format!("{}: {}", file.display(), errno_text(&e))))?;
-    let bundle = SourceBundle::from_bytes(&bytes).ok_or_else(|| bad("its checked sources can't be read".to_owned()))?;
+    let bundle = SourceBundle::from_bytes(&bytes).ok_or_else(|| bad("its compiled VCL can't be read".to_owned()))?;
     let (name, text) = bundle.read(MAIN).map_err(bad)?;
     // As the worker compiles it.
     let options = Options {

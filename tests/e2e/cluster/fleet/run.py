@@ -437,7 +437,7 @@ def strange(report, o, make):
         report.check(f.pages.asked - before == 3, f"{make.kind}: it hits what it says: {f.pages.asked - before}")
         long = b'{"lacquer":1,"at":1,"tags":["%s"]}'
         unclear = {
-            "version 9": b'{"lacquer":9,"new":"thing"}', "without what": b'{"lacquer":1,"at":1,"tags":"k7"}', "longer than the 65536": long % (b"x" * 70_000),
+            "version 9": b'{"lacquer":9,"new":"thing"}', "required member": b'{"lacquer":1,"at":1,"tags":"k7"}', "longer than the 65536": long % (b"x" * 70_000),
             # More than is ever held of an answer.
             "longer than": long % (b"x" * (12 << 20)),
         }
@@ -447,7 +447,7 @@ def strange(report, o, make):
             report.check(n.follows(7 + at), f"{make.kind}: {words}: it is passed: {n.status()}")
             status = n.status()
             report.check((status["gaps"], status["foreign"]) == (at + 1, 5), f"{make.kind}: {words}: it is counted: {status}")
-            said = lambda: (words in n.output()[told:], f"what entry {7 + at} of the fleet's log would hit" in n.output()[told:])
+            said = lambda: (words in n.output()[told:], f"entry {7 + at} of the fleet's log can't be understood" in n.output()[told:])
             report.check(until(LIMIT, lambda: all(said())), f"{make.kind}: {words}: it is said, and of which entry: {n.output()[told:][-300:]}")
             before = f.pages.asked
             n.walk(PATHS)

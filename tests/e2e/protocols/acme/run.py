@@ -116,7 +116,7 @@ def both_challenges(report, program):
             report.check(sorted(w.ca.checks) == [(n, kind, "ready") for n in ("a.test", "b.test")], f"{kind}: proofs {w.ca.checks}")
             (account,) = w.ca.accounts.values()
             report.check(account["contact"] == ["mailto:me@a.test"], f"{kind}: the account's contact {account}")
-            report.check(said(v, "ACME: a.test: certificate of CN=Test CA until "), f"{kind}: the log says so")
+            report.check(said(v, "ACME: a.test: new certificate from CN=Test CA, valid until "), f"{kind}: the log says so")
             report.check(until(LIMIT, lambda: v.counter("MGT.acme_issued") == 2), f"{kind}: MGT.acme_issued {v.counter('MGT.acme_issued')}")
             report.check(get(v.addresses["plain"], "/").status == 403, f"{kind}: everything else is VCL's")
 
@@ -151,7 +151,7 @@ def kept(report, program):
         (w.place() / "a.test.pem").write_text("junk")
         with w.server(["a.test"]) as v:
             report.check(w.await_served(v, "a.test") and w.shown(v, "a.test") != serial, f"damaged: a new one\n{v.log()}")
-            report.check("ACME: a.test: the certificate that was kept can't be used: " in "".join(v.output), "and why")
+            report.check("ACME: a.test: the stored certificate can't be used: " in "".join(v.output), "and why")
         report.check(len(w.ca.accounts) == 1, f"one account: {w.ca.accounts}")
 
 
@@ -247,9 +247,9 @@ def refusals(report, program):
         w.ca.stale_nonces = 2
         with w.server(["busy.test", "no.test", "bad.test", "good.test"]) as v:
             report.check(w.await_served(v, "good.test"), f"refusals: the good one\n{v.log()}")
-            report.check(said(v, "ACME: busy.test: rateLimited: too many certificates; tried again in 36"), f"refusals: the wait\n{v.log()}")
-            report.check(said(v, "ACME: no.test: rejectedIdentifier: not that name; tried again in "), f"refusals: one line\n{v.log()}")
-            report.check(said(v, "ACME: bad.test: dns: no address for bad.test; tried again in "), f"refusals: the check's own words\n{v.log()}")
+            report.check(said(v, "ACME: busy.test: rateLimited: too many certificates; next attempt in 36"), f"refusals: the wait\n{v.log()}")
+            report.check(said(v, "ACME: no.test: rejectedIdentifier: not that name; next attempt in "), f"refusals: one line\n{v.log()}")
+            report.check(said(v, "ACME: bad.test: dns: no address for bad.test; next attempt in "), f"refusals: the check's own words\n{v.log()}")
             report.check(w.await_served(v, "bad.test"), f"refusals: tried again\n{v.log()}")
             kinds = [kind for name, kind, _ in w.ca.checks if name == "bad.test"]
             report.check(len(set(kinds)) == 2, f"refusals: the other challenge's turn: {kinds}")
@@ -290,8 +290,8 @@ def away(report, program):
             w.ca.down = False
             for name in ("a.test", "b.test", "c.test"):
                 report.check(w.await_served(v, name), f"away: {name} at last\n{v.log()}")
-            report.check(said(v, "ACME: the CA answers again"), "away: said, too")
-            report.check("".join(v.output).count("ACME: the CA can't be asked") == 1, "away: said once")
+            report.check(said(v, "ACME: the certificate authority responds again"), "away: said, too")
+            report.check("".join(v.output).count("ACME: can't reach the certificate authority") == 1, "away: said once")
     with World(program) as w:
         w.ca.__exit__()
         with Varnishd(program, [*w.acme(["a.test"]), "-a", "127.0.0.1:0"], vcl=VCL) as v:
@@ -318,7 +318,7 @@ def deaths(report, program):
             report.check(len(w.ca.orders) == 1, f"deaths: by the same order {w.ca.names()}")
             (process,) = processes(v)
             os.kill(process, signal.SIGKILL)
-            report.check(said(v, "ACME: the process has ended"), "deaths: the process")
+            report.check(said(v, "ACME: its process has ended"), "deaths: the process")
             report.check(until(LIMIT, lambda: processes(v) not in ([], [process])), "deaths: another one")
             report.check(w.is_served(v, "a.test") and len(w.ca.orders) == 1, "deaths: it needs nothing")
 
@@ -343,7 +343,7 @@ def on_demand(report, program):
                 report.check(w.await_served(v, name), f"on demand: {name}\n{v.log()}")
             report.check(not w.is_served(v, "other.test"), "on demand: another name")
             v.cli.ask("ping")
-            report.check(said(v, "ACME: a.sites.test: a client asks for it"), "on demand: said")
+            report.check(said(v, "ACME: a.sites.test: requested by a client"), "on demand: said")
         report.check(sorted(w.ca.names()) == ["a.sites.test", "b.sites.test", "one.test"], f"on demand: orders {w.ca.names()}")
         w.ca.down = True
         with w.server([], *words) as v:

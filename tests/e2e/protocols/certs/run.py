@@ -496,7 +496,7 @@ def fleet(report, o, d, ca):
     week = time.time() - 8 * 86400
     os.utime(d / "keys", (week, week))
     with Varnishd(o.varnishd, ["-A", str(conf)], vcl=VCL) as v:
-        text = f"Session tickets are sealed with the same key for 8 days: put another first in {d}/keys"
+        text = f"Session tickets have been encrypted with the same key for 8 days: put a new key first in {d}/keys"
         report.check(until(LIMIT, lambda: text in v.log()) and v.log().count("with the same key") == 1, f"an old file of keys is reminded of, once: {v.log()}")
 
 
@@ -595,7 +595,7 @@ def many(report, o, d, ca, count):
             return shown(v.address, ca.root, name) == name
 
         report.check(until(4 * LIMIT, is_served, 0.02), f"{name} is served once its file has changed: {v.log()[-2000:]}")
-        report.check(until(LIMIT, lambda: "have changed: cert" in "".join(v.output)), "and that is said")
+        report.check(until(LIMIT, lambda: "because their files changed: cert" in "".join(v.output)), "and that is said")
         report.note(f"the slowest answer of the CLI meanwhile: {slowest * 1e3:.0f} ms")
         long_commands(report, v, directory, ca, count)
 

@@ -279,16 +279,16 @@ def explained(report, v):
     check([url + "/cookie/e"], "would be a hit-for-miss", "set-cookie: it sets a cookie")
     check([url + "/hfp/e"], "would be a hit-for-pass", "vcl-pass vcl_backend_response")
     check([url + "/grace/e"], "hit in grace", r"stale for \d")
-    check([url + "/purged/e"], "Reason: purged", "The last that went: purged")
+    check([url + "/purged/e"], "Reason: purged", r"removed \d+ s ago: purged")
     check(["-H", "Accept-Language: en", url + "/vary/e"], r'Reason: vary: Accept-Language: "en" here, "de" there',
           "not for this request")
     check(["-H", "Accept-Language: de", url + "/vary/e"], "would be a hit: ")
     check(["-m", "PURGE", url + "/e/hit"], "would purge")
     check(["-m", "BAN", url + "/any"], "VCL would ban obj.http.X-Tag == here")
     check(["-H", "Host: bed.test", "/rewritten"], "VCL made the URL /plain")
-    check(["-H", "no field", "/x"], "is no header field", status=1)
+    check(["-H", "no field", "/x"], "is not a header", status=1)
     check([], "which URL", status=2)
-    check(["--reasons"], "first-fetch +Nothing is known of it", "set-cookie")
+    check(["--reasons"], "first-fetch +Nothing is known about this object", "set-cookie")
     after = counters(v)
     moved = [n for n in after if n.startswith(("NOHIT.", "MAIN.client_req", "MAIN.cache_", "MAIN.bans", "MAIN.s_",
                                                "MAIN.vcl_fail", "MAIN.backend_")) and after[n] != before.get(n)]

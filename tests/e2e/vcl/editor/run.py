@@ -198,7 +198,7 @@ def session(report, lacquer, folder):
     report.check("a function's arguments", "STRING std.tolower(STRANDS s)" in hover("= std.tol").replace("STRINGS", "STRING"), hover("= std.tol"))
     report.check("a method of an object", "rr.backend(" in hover("= rr.back"))
     report.check("a type of objects", "d.round_robin".split(".")[1] in hover("new rr = d.rou"))
-    report.check("an action", "past the cache" in hover("return (pas"))
+    report.check("an action", "Bypasses the cache" in hover("return (pas"))
     report.check("a declaration elsewhere", "10.0.0.0" in hover("client.ip ~ off"))
     report.check("a subroutine of the language", "Returns" in hover("sub vcl_in"))
     report.check("nothing in a string", hover('"origin.ex') == "")

@@ -400,12 +400,12 @@ impl Agent {
 
     /// Ends a trial that nobody tends.
     fn abandon(&mut self, rollout: &Rollout, id: &str, was: Option<&[u8]>) -> Result<(), Wrong> {
-        self.leave("who rolls out is silent")?;
+        self.leave("the roll-out isn't renewed")?;
         self.finish_trial(id);
         let next = Rollout {
             serial: rollout.next_serial(),
             trial: None,
-            last: format!("abandoned: who rolled out was silent for {} s", PATIENCE.as_secs()),
+            last: format!("abandoned: the roll-out wasn't renewed for {} s", PATIENCE.as_secs()),
             ..rollout.clone()
         };
         let (document, bytes) = (self.document.clone(), next.encode());
@@ -487,7 +487,7 @@ impl Agent {
         let name = vcl.name();
         let bundle = self.read(&bundle_of(&self.settings.group, vcl.slot))?.unwrap_or_default();
         if digest_of(&bundle) != vcl.digest {
-            return Ok(Err("its sources aren't on the fleet's board any more".to_owned()));
+            return Ok(Err("its sources are no longer on the fleet's board".to_owned()));
         }
         let is_loaded = self.ask_json(&["vcl.list", "-j"])?.iter().any(|row| row["name"] == name[..]);
         if !is_loaded && let Err(why) = self.ask(&[b"fleet.load", name.as_bytes(), &bundle, b"auto"])? {

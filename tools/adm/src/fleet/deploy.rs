@@ -53,34 +53,35 @@ impl Order {
         let file = match &words.rest[1..] {
             [] => None,
             [file] => Some(file.clone()),
-            [_, other, ..] => return Err(format!("one file, and {other} is another")),
+            [_, other, ..] => return Err(format!("only one file is accepted, not also {other}")),
         };
         let mut params = BTreeMap::new();
         for param in words.all("--param") {
             let (name, value) =
-                param.split_once('=').ok_or_else(|| format!("--param wants NAME=VALUE, not {param}"))?;
+                param.split_once('=').ok_or_else(|| format!("--param requires NAME=VALUE, not {param}"))?;
             params.insert(name.to_owned(), value.to_owned());
         }
         if file.is_none() && params.is_empty() {
-            return Err("what is to be rolled out? FILE, --param NAME=VALUE".to_owned());
+            return Err("nothing to roll out: give FILE or --param NAME=VALUE".to_owned());
         }
         let stages: Vec<String> = words.last("--stages").unwrap_or("1,10%,all").split(',').map(str::to_owned).collect();
         if let Some(bad) = stages.iter().find(|text| stage(text, 1000).is_none()) {
-            return Err(format!("\"{bad}\" is no stage: a number of nodes, a share as 10%, or all"));
+            return Err(format!("\"{bad}\" is not a stage: give a number of nodes, a percentage such as 10%, or all"));
         }
         if stages.last().is_none_or(|last| last != "all" && last != "100%") {
-            return Err("the last stage is all: what is confirmed all nodes take".to_owned());
+            return Err("the last stage must be all: a confirmed release is for all nodes".to_owned());
         }
         let watch =
             parse_duration(words.last("--watch").unwrap_or("30s")).filter(|seconds| (0.0..=86_400.0).contains(seconds));
         let share = words.last("--max-5xx").unwrap_or("1%");
         let share = share.strip_suffix('%').and_then(|share| share.parse::<f64>().ok());
-        let share = share.filter(|share| (0.0..=100.0).contains(share)).ok_or("--max-5xx wants a share as 1%")?;
+        let share =
+            share.filter(|share| (0.0..=100.0).contains(share)).ok_or("--max-5xx requires a percentage such as 1%")?;
         Ok(Order {
             file,
             group: words.last("--group").unwrap_or("all").to_owned(),
             stages,
-            watch: Duration::from_secs_f64(watch.ok_or("--watch wants a duration, as 30s")?),
+            watch: Duration::from_secs_f64(watch.ok_or("--watch requires a duration such as 30s")?),
             most_errors: share / 100.0,
             params,
         })
@@ -116,7 +117,7 @@ impl View {
                     view.left_out.push(format!("{}: it was started without deploy=on", printable(name)));
                 }
                 false => view.left_out.push(format!(
-                    "{}: it is away, for {age:.0} s; it takes what is confirmed when it comes back",
+                    "{}: it has been away for {age:.0} s; it loads the confirmed release when it comes back",
                     printable(name)
                 )),
                 true => _ = view.nodes.insert(name.to_owned(), report),
@@ -209,7 +210,7 @@ struct Deployer {
 impl Deployer {
     fn ask(&mut self, words: &[&[u8]]) -> Result<Vec<u8>, String> {
         let reply = self.connection.ask(&cli::client::encode(words));
-        let reply = reply.map_err(|_| "the server's CLI doesn't answer".to_owned())?;
+        let reply = reply.map_err(|_| "the server's CLI doesn't respond".to_owned())?;
         if is_good(reply.status) { Ok(reply.body) } else { Err(reply.text().into_owned()) }
     }
 
@@ -227,7 +228,7 @@ impl Deployer {
                 return Ok(view);
             }
             if begun.elapsed() > LOOK_TIME {
-                return Err("the fleet's nodes aren't looked at any more by the node that was asked".to_owned());
+                return Err("the contacted node no longer follows the fleet's nodes".to_owned());
             }
             sleep(LOOK_PACE);
         }
@@ -271,7 +272,7 @@ impl Deployer {
                 Ok(_) | Err(_) => changed = None,
             }
             if changed.is_some_and(|since| since.elapsed() >= OLD_TIME) {
-                return Err("somebody else has changed what is rolled out, or the nodes have given it up".to_owned());
+                return Err("another roll-out has replaced this one, or the nodes have rolled it back".to_owned());
             }
             if begun.elapsed() >= BOARD_TIME {
                 return Err(why);
@@ -318,7 +319,7 @@ impl Deployer {
         if nodes.is_empty() {
             left_out.iter().take(SHOWN).for_each(|why| tell(&format!("  without {why}")));
             return Err(format!(
-                "no node of the group {group} takes part in roll-outs: --fleet wants group={group},deploy=on"
+                "no node of the group {group} accepts roll-outs: start nodes with --fleet ...,group={group},deploy=on"
             ));
         }
         let document = self.ask(&[b"fleet.document", document_of(&group).as_bytes()])?;
@@ -326,7 +327,7 @@ impl Deployer {
         self.written = document;
         if let Some(trial) = &self.rollout.trial {
             return Err(format!(
-                "{} is rolling out {}; when nobody tends that it ends by itself",
+                "{} is already rolling out {}; it ends by itself if it isn't renewed",
                 printable(&trial.by),
                 trial.release.version()
             ));
@@ -334,7 +335,7 @@ impl Deployer {
         let release = self.release()?;
         let version = release.version();
         if self.rollout.confirmed.as_ref() == Some(&release) {
-            tell(&format!("{version} is what the group {group} runs"));
+            tell(&format!("the group {group} already runs {version}"));
             return Ok(());
         }
         let what = release.vcl.as_ref().map_or_else(|| "parameters".to_owned(), |vcl| printable(&vcl.origin));
@@ -378,7 +379,7 @@ impl Deployer {
         let bytes = bundle.to_bytes();
         if bytes.len() > LONGEST_DOCUMENT {
             return Err(format!(
-                "{file} and what it includes is {} bytes; {LONGEST_DOCUMENT} are the most",
+                "{file} and its included files have {} bytes; at most {LONGEST_DOCUMENT} are possible",
                 bytes.len()
             ));
         }
@@ -479,9 +480,9 @@ impl Deployer {
     fn take_back(&mut self, reason: &str) -> String {
         let reason = reason.trim_end().to_owned();
         let Some(trial) = self.rollout.trial.clone() else { return reason };
-        let last = format!("{} was taken back: {reason}", trial.release.version());
+        let last = format!("{} was rolled back: {reason}", trial.release.version());
         if let Err(why) = self.write(|rollout| (rollout.trial, rollout.last) = (None, last)) {
-            return format!("{reason}\nIt can't be taken back from here ({why}): the nodes go back by themselves");
+            return format!("{reason}\nIt can't be rolled back from here ({why}): the nodes roll back by themselves");
         }
         let until = Instant::now() + READY_TIME;
         loop {
@@ -497,7 +498,7 @@ impl Deployer {
                 return format!("{reason}\nTaken back: all nodes run what they ran before");
             }
             if until <= Instant::now() {
-                return format!("{reason}\nNot yet taken back by {}", names_of(&left));
+                return format!("{reason}\nNot yet rolled back by {}", names_of(&left));
             }
         }
     }
@@ -568,7 +569,7 @@ mod tests {
         assert_eq!(
             view.left_out,
             [
-                "b: it is away, for 34 s; it takes what is confirmed when it comes back",
+                "b: it has been away for 34 s; it loads the confirmed release when it comes back",
                 "c: it was started without deploy=on"
             ]
         );
@@ -596,12 +597,12 @@ mod tests {
         let asked = read("deploy --param default_ttl=5 --stages all --watch 1m --max-5xx 0.5%");
         assert_eq!(asked, Ok((vec!["all".to_owned()], 60, 0.005)));
         for (line, wanted) in [
-            ("deploy", "what is to be"),
-            ("deploy a b", "b is another"),
-            ("deploy a --stages 1,x", "no stage"),
+            ("deploy", "nothing to roll out"),
+            ("deploy a b", "not also b"),
+            ("deploy a --stages 1,x", "not a stage"),
             ("deploy a --stages 1,2", "last stage"),
             ("deploy a --watch x", "duration"),
-            ("deploy a --max-5xx 1", "share"),
+            ("deploy a --max-5xx 1", "percentage"),
             ("deploy --param x", "NAME=VALUE"),
         ] {
             assert!(read(line).unwrap_err().contains(wanted), "{line}");

@@ -124,7 +124,7 @@ fn objects(facts: &Facts) -> String {
     let count = |name| facts.counter(name).unwrap_or(0);
     let adopted = match count("MAIN.adopted") {
         0 => String::new(),
-        adopted => format!(", {adopted} taken over from the worker before"),
+        adopted => format!(", {adopted} taken over from the previous worker"),
     };
     format!("{}, {} evicted to make room{adopted}", count("MAIN.n_object"), count("MAIN.n_lru_nuked"))
 }
@@ -146,9 +146,13 @@ fn restarts(facts: &Facts) -> String {
     let restarts = count("MGT.child_start").saturating_sub(1);
     let emptied = match count("MGT.child_distrust") {
         0 => String::new(),
-        times => format!("; stores emptied {times} times, for workers died in a row"),
+        times => format!("; stores emptied {times} times after repeated crashes"),
     };
-    format!("{restarts} ({} died, {} of them in a panic){emptied}", count("MGT.child_died"), count("MGT.child_panic"))
+    format!(
+        "{restarts} ({} crashed, {} of them with a panic){emptied}",
+        count("MGT.child_died"),
+        count("MGT.child_panic")
+    )
 }
 
 fn parameter(parameter: &Parameter) -> String {
@@ -195,7 +199,7 @@ VCL          not known
 storage      s0 (malloc): 512 B of 2.0 KiB used, 25.0 %; in memory 2 B of 512 B
 objects      0, 0 evicted to make room
 requests     0: hit rate 75.0 % (3 hits, 1 misses), 0 passes
-restarts     0 (0 died, 0 of them in a panic)
+restarts     0 (0 crashed, 0 of them with a panic)
 descriptors  not known: only the server's user may look
 parameters   -
 ";
@@ -204,8 +208,8 @@ parameters   -
             facts.counters.insert(name.into(), value);
         }
         for line in [
-            "objects      0, 0 evicted to make room, 7 taken over from the worker before\n",
-            "restarts     0 (0 died, 0 of them in a panic); stores emptied 2 times, for workers died in a row\n",
+            "objects      0, 0 evicted to make room, 7 taken over from the previous worker\n",
+            "restarts     0 (0 crashed, 0 of them with a panic); stores emptied 2 times after repeated crashes\n",
         ] {
             assert!(text(&facts).contains(line), "{line}");
         }
