@@ -69,7 +69,11 @@ impl Shard {
 
     /// True if it must grow before one more goes in: it is 85 % full, or something stands at its very end.
     pub fn is_crowded(&self) -> bool {
-        (self.len + 1) * 20 > self.places * 17 || self.slots().last().is_none_or(|&last| !is_gap(last))
+        (self.len + 1) * 20 > self.places * 17 || self.is_full_to_the_end()
+    }
+
+    fn is_full_to_the_end(&self) -> bool {
+        self.slots().last().is_none_or(|&last| !is_gap(last))
     }
 
     pub fn bytes(&self) -> u64 {
@@ -88,7 +92,7 @@ impl Shard {
                 return false;
             }
             is_in_place = self.spread(places);
-            if is_in_place {
+            if is_in_place && !self.is_full_to_the_end() {
                 return true;
             }
             // Tags that crowd the last places push the tail out.
@@ -200,8 +204,7 @@ impl Shard {
         let mut next = 0;
         for from in to..slots.len() {
             let at = home(tag_of(slots[from]), places).max(next);
-            // The last slot stays a gap.
-            if at > from || at + 1 >= slots.len() {
+            if at > from {
                 return false;
             }
             slots.swap(from, at);
@@ -238,6 +241,23 @@ mod tests {
             assert!((1..=3000).step_by(2).all(|at| shard.remove(tag, |slot| slot.at == at).is_some()));
             assert_eq!((shard.of_tag(tag).count(), shard.of_tag(tag ^ 1).count()), (0, 1));
         }
+    }
+
+    #[test]
+    fn what_stands_at_the_very_end_stays_when_others_go() {
+        let mut shard = Shard::default();
+        assert!(shard.grow(u64::MAX));
+        insert(&mut shard, 0, 1);
+        let mut at = 1;
+        while !shard.is_crowded() {
+            at += 1;
+            shard.insert(u32::MAX, Slot { at, blocks: 1, expiry: 1, used: 0 });
+        }
+        assert!(shard.is_full_to_the_end());
+        assert_eq!(shard.retain(|slot| slot.at != 1), 1);
+        assert_eq!((shard.of_tag(u32::MAX).count() as u64, shard.of_tag(0).count()), (at - 1, 0));
+        insert(&mut shard, u32::MAX, 1);
+        assert_eq!(shard.of_tag(u32::MAX).count() as u64, at);
     }
 
     #[test]
