@@ -169,7 +169,7 @@ impl Squid {
             "collapsed_forwarding" => migrated.note(
                 &line.place,
                 line.word(0),
-                "of requests for the same object one fetches and the others wait, always",
+                "request coalescing is always on: one request fetches, the others wait",
             ),
             "access_log" | "logformat" => migrated.note(
                 &line.place,
@@ -225,7 +225,7 @@ impl Squid {
                 migrated.refuse(&line.place, line.word(0), "set and unset fields in vcl_backend_fetch and vcl_deliver");
             }
             "delay_pools" | "delay_class" | "delay_access" | "delay_parameters" => {
-                migrated.refuse(&line.place, line.word(0), "answers are sent as fast as clients take them")
+                migrated.refuse(&line.place, line.word(0), "responses are sent as fast as clients read them")
             }
             other => migrated.refuse(&line.place, other, "nothing is known of it here"),
         }

@@ -48,7 +48,7 @@ pub fn programs(report: &mut Report) -> Result<(), String> {
             }
             continue;
         }
-        report.step(&format!("{} says who it is", path.display()), || {
+        report.step(&format!("{} prints its version", path.display()), || {
             let mut command = std::process::Command::new(&path);
             // varnishadm has no option for its version, as Varnish's hasn't.
             let (option, wanted) = if name == "varnishadm" { ("-h", "usage: varnishadm") } else { ("-V", "lacquer") };
@@ -83,20 +83,20 @@ pub fn of_server(report: &mut Report, is_kept: bool) -> Result<Option<PathBuf>, 
     });
     let Some(mut server) = started else { return Ok(None) };
     let kept = server.kept();
-    report.step("a miss is fetched, a hit isn't", || hit(&server));
-    report.step("a request with a cookie goes through", || passed(&server));
-    report.step("an upload arrives whole", || upload(&server));
-    report.step("text is packed for who wants that", || gzip(&server));
-    report.step("a range, and an answer that is known already", || partial(&server));
-    report.step("a page is put together (ESI)", || esi(&server));
+    report.step("a miss is fetched, a hit is served from the cache", || hit(&server));
+    report.step("a request with a cookie is passed", || passed(&server));
+    report.step("an upload arrives completely", || upload(&server));
+    report.step("text is compressed with gzip for clients that accept it", || gzip(&server));
+    report.step("a range request and a conditional request", || partial(&server));
+    report.step("a page is assembled (ESI)", || esi(&server));
     report.step("a purge", || purge(&server));
     report.step("a ban", || ban(&mut server));
     report.step("a store on disk", || disk(&server));
-    report.step("a VCL with a mistake is refused, and nothing else happens", || mistake(&mut server));
-    report.step("the log tells of a request", || log(&server));
+    report.step("an invalid VCL is refused without side effects", || mistake(&mut server));
+    report.step("the log has the records of a request", || log(&server));
     report.step("the counters count", || counters(&server));
-    report.step("a worker that dies is replaced, and what it had is there", || death(&server));
-    report.step("it stops", || server.stop());
+    report.step("a killed worker is replaced with its cache", || death(&server));
+    report.step("the server stops", || server.stop());
     Ok(kept)
 }
 

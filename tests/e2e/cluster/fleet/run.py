@@ -389,7 +389,7 @@ def trimmed(report, o, make):
         report.check(b.follows(201), f"it follows: {b.status()}")
         stale = b.walk(paths)
         report.check(not stale, f"stale: {stale[:3]}")
-        report.check(b.status()["gaps"] == 1 and "are gone" in b.output(), f"it says why: {b.status()} {b.output()[-500:]}")
+        report.check(b.status()["gaps"] == 1 and "are missing" in b.output(), f"it says why: {b.status()} {b.output()[-500:]}")
         report.check(b.counter("FLEET.gaps") == 1, "a counter says it")
 
 
