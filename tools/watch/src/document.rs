@@ -69,6 +69,7 @@ pub fn second(shared: &Shared, state: &State) -> Value {
     json!({
         "t": now(),
         "server": server(state, &counters),
+        "problems": state.problems.iter().map(crate::problems::Problem::json).collect::<Vec<_>>(),
         "log": {
             "open": state.log.is_open, "share": state.log.share, "sampled": state.log.is_sampled, "overruns": state.log.overruns,
             "late_ms": state.log.late_ms.round(), "skips": state.log.skips,
@@ -89,6 +90,7 @@ pub fn second(shared: &Shared, state: &State) -> Value {
         "hot": table(state, state.tally.hot(ROWS)),
         "dear": table(state, state.tally.dear(ROWS)),
         "fill": table(state, state.tally.stores(ROWS)),
+        "errors": table(state, state.tally.errors(ROWS)),
         "vcls": vcls(&counters, state),
         "events": state.events_json(),
     })
@@ -99,7 +101,7 @@ fn server(state: &State, counters: &Counters<'_>) -> Value {
     json!({
         "manager": up(state.status.manager.is_some(), counters.mgt("uptime")),
         "worker": up(state.status.worker.is_some(), counters.main("uptime")),
-        "problem": state.problem,
+        "problem": state.problem, "program": state.program,
         "starts": counters.mgt("child_start"), "panics": counters.mgt("child_panic"), "died": counters.mgt("child_died"),
         "stopped": counters.mgt("child_stop"), "exits": counters.mgt("child_exit"), "dumps": counters.mgt("child_dump"),
     })
@@ -108,7 +110,7 @@ fn server(state: &State, counters: &Counters<'_>) -> Value {
 fn backends(state: &State, counters: &Counters<'_>) -> Value {
     let rate =
         |vcl: &str, name: &str, what: &str| state.rates.get(&format!("{vcl}.{name} {what}")).copied().unwrap_or(0.0);
-    let mut rows: Vec<(f64, Value)> = counters
+    let mut rows: Vec<(bool, f64, Value)> = counters
         .backends
         .iter()
         .map(|((vcl, name), set)| {
@@ -119,6 +121,7 @@ fn backends(state: &State, counters: &Counters<'_>) -> Value {
             let row = json!({
                 "vcl": shown(vcl.as_bytes()), "name": shown(name.as_bytes()),
                 "well": health::is_well(state, vcl, name, set), "happy": format!("{:016x}", of("happy")),
+                // No probe has succeeded for long, or there is none: the log and the CLI know.
                 "probed": of("happy") != 0 || state.health.contains_key(*name),
                 "since": state.health.get(*name).map(|health| health.since),
                 "req": of("req"), "rate": requests, "conn": of("conn") as i64, "fail": of("fail"), "unhealthy": of("unhealthy"),
@@ -126,13 +129,14 @@ fn backends(state: &State, counters: &Counters<'_>) -> Value {
                 "times": times.and_then(crate::tally::BackendTimes::percentiles),
                 "failed": times.map_or(0, |times| times.failed),
             });
-            (requests, row)
+            (row["well"] == true, requests, row)
         })
         .collect();
     let all = rows.len();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    // A sick one gets no requests, and is what is looked for.
+    rows.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
     rows.truncate(BACKENDS);
-    json!({ "all": all, "rows": rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>() })
+    json!({ "all": all, "rows": rows.into_iter().map(|(_, _, row)| row).collect::<Vec<_>>() })
 }
 
 fn stores(counters: &Counters<'_>) -> Value {
