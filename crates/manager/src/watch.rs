@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::ToSocketAddrs;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -89,12 +89,19 @@ pub(crate) fn words(value: &str) -> Result<Vec<String>, String> {
 pub(crate) struct Watcher {
     words: Vec<String>,
     companion: Companion,
+    /// A file in memory in which each process leaves history and events to the next one. Kept over an upgrade.
+    history: Option<OwnedFd>,
 }
 
 impl Watcher {
-    /// With these words; none: there is none.
-    pub fn new(words: Vec<String>) -> Watcher {
-        Watcher { words, companion: Companion::new("watch", LONGEST_PAUSE) }
+    /// With these words; none: there is none. `history`: the file of the processes of before.
+    pub fn new(words: Vec<String>, history: Option<OwnedFd>) -> Watcher {
+        Watcher { words, companion: Companion::new("watch", LONGEST_PAUSE), history }
+    }
+
+    /// The file in which processes leave their history.
+    pub fn history(&self) -> Option<BorrowedFd<'_>> {
+        self.history.as_ref().map(AsFd::as_fd)
     }
 
     /// What to wait for.
@@ -125,6 +132,9 @@ impl Manager {
         let secret = self.secret_for_watch()?;
         let has = |word: &str| self.watcher.words.iter().any(|known| known == word);
         let words = self.watcher.words.iter().map(|word| self.word_for_watch(word)).collect::<io::Result<Vec<_>>>()?;
+        if self.watcher.history.is_none() {
+            self.watcher.history = Some(sys::fd::memfd("lacquer watch history")?.into());
+        }
         let channel = (!has("--no-cli")).then(sys::fd::socket_pair).transpose()?;
         // It may not be allowed to walk to the workdir, which is where it begins.
         let mut spawn = Spawn::new(&self.exe, PROGRAM)?
@@ -137,6 +147,9 @@ impl Manager {
             .credentials(self.jail.credentials(Role::Checker))
             .no_core()
             .new_group();
+        if let Some(history) = self.watcher.history() {
+            spawn = spawn.arg(format!("--history={}", history.as_raw_fd()))?.keep(history);
+        }
         for (word, file) in &words {
             spawn = spawn.arg(word)?;
             if let Some(file) = file {
