@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
+use tables::counters::{NoHitCounts, Set as _};
 use tables::no_hit::NoHit;
 
 use crate::counters::Counters;
@@ -159,11 +160,17 @@ fn no_hit(state: &State, counters: &Counters<'_>) -> Value {
         .map(|(name, total)| (*name, *total, state.rates.get(&format!("NOHIT.{name}")).copied().unwrap_or(0.0)))
         .collect();
     rows.sort_by(|a, b| b.2.total_cmp(&a.2).then(b.1.cmp(&a.1)));
-    let text = |name: &str| {
-        let is_it = |reason: &&NoHit| reason.word().replace('-', "_") == name;
-        NoHit::ALL.iter().find(is_it).map_or("", |reason| reason.text())
+    let row = |(name, total, rate): (&str, u64, f64)| {
+        let (word, text) = reason_of(name).map_or(("", ""), |reason| (reason.word(), reason.text()));
+        json!([name, total, rate, text, word])
     };
-    rows.into_iter().map(|(name, total, rate)| json!([name, total, rate, text(name)])).collect()
+    rows.into_iter().map(row).collect()
+}
+
+/// The reason that a counter of `NOHIT` is of. Some reasons have another word in the log than their counter's name.
+fn reason_of(counter: &str) -> Option<NoHit> {
+    let at = NoHitCounts::ELEMS.iter().position(|elem| elem.name == counter)?;
+    NoHit::ALL.get(at).copied()
 }
 
 /// Rows: key, requests, bytes, seconds of backends, all a second; hits and misses as shares of the requests.
@@ -196,4 +203,19 @@ fn vcls(counters: &Counters<'_>, state: &State) -> Value {
         *used.entry(state.tally.vcls.name(*vcl)).or_default() += times.duration.count();
     }
     json!({ "backends": all, "used": used })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_counter_of_reasons_has_its_word() {
+        let word = |counter| reason_of(counter).map(NoHit::word);
+        let want = [Some("hash-always-miss"), Some("req-ttl"), Some("hash-ignore-busy"), Some("pass-cookie"), None];
+        assert_eq!(["always_miss", "request_ttl", "ignore_busy", "pass_cookie", "nope"].map(word), want);
+        assert_eq!(NoHitCounts::ELEMS.len(), NoHit::ALL.len());
+        // Their texts are the same, so the order is.
+        assert!(NoHitCounts::ELEMS.iter().zip(NoHit::ALL).all(|(elem, reason)| elem.oneliner == reason.text()));
+    }
 }

@@ -74,8 +74,9 @@ function link(td, { text, href, small, explain, cls, title }) {
   td.className = cls || "";
   td.title = title || "";
 }
-// A URL leads to its explanation. One with numbers left out ("#"), a query ("?" at its end) or a part left out is none that could be asked.
-const url = (text) => state.about.cli && !/#|\?$|\.\.\.$/.test(text) ? { text, href: "#explain", explain: text, cls: "url", title: "Explain this URL" } : [text, "url"];
+// A URL leads to its explanation. One with numbers left out ("#"), a query ("?" at its end) or a part left out is none that could be asked, nor is
+// one without its host.
+const url = (text) => state.about.cli && !/^\/|#|\?$|\.\.\.$/.test(text) ? { text, href: "#explain", explain: text, cls: "url", title: "Explain this URL" } : [text, "url"];
 const reason = (name, more) => ({ href: `book#${name.replaceAll("_", "-")}`, ...more });
 function facts(id, list) {
   const dl = $(id);
@@ -252,7 +253,7 @@ function draw() {
   const most = Math.max(1e-9, ...d.nohit.map((r) => r[2]));
   $("nohit").parentElement.hidden = !d.nohit.length && (t.client_req || 0) > 0;
   $("nohit-none").hidden = !$("nohit").parentElement.hidden;
-  rows("nohit", d.nohit, ([name, total, r, text]) => [reason(name, { text: name.replaceAll("_", " "), small: text }), [rate(r), "n"], meter(r / most), [short(total), "n"]], "Everything was a hit so far.");
+  rows("nohit", d.nohit, ([name, total, r, text, word]) => [reason(word || name, { text: name.replaceAll("_", " "), small: text }), [rate(r), "n"], meter(r / most), [short(total), "n"]], "Everything was a hit so far.");
   rows("whyurl", d.why, ([[why, where], r]) => [reason(why.split(":")[0], { text: why.replace(/\S*\/(\S+:\d+)$/, "$1"), cls: "why", title: why }), url(where), [rate(r), "n"]], "Nothing of late.");
   // Where the server doesn't log reasons, only the kinds of handling are known.
   const bare = d.why.some(([[why]]) => ["miss", "pass"].includes(why));
