@@ -54,7 +54,7 @@ pub const COMMANDS: &[Command] = &[
         lacquer_adm::upgrade::main(args)
     }),
     command("watch", None, "lacquer-watch", "serve a dashboard, metrics and health checks", |_, args| {
-        lacquer_watch::main(args)
+        lacquer_watch::main(args, lacquer_doctor::findings)
     }),
     command("replay", None, "lacquer-replay", "send a log's requests to a server and measure it", |_, args| {
         lacquer_replay::main(args)

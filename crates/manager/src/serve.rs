@@ -211,7 +211,7 @@ fn prepare(options: &Options, exe: Executable) -> Result<(Manager, DeferredArgs)
         ending: false,
         upgrade: Default::default(),
         acme,
-        watcher: crate::watch::Watcher::new(watch),
+        watcher: crate::watch::Watcher::new(watch, None),
         agent: crate::rollout::agent(),
         trial: crate::rollout::Trial::default(),
         clock,

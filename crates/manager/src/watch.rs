@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::ToSocketAddrs;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -86,12 +86,19 @@ pub(crate) fn words(value: &str) -> Result<Vec<String>, String> {
 pub(crate) struct Watcher {
     words: Vec<String>,
     companion: Companion,
+    /// A file in memory in which each process leaves history and events to the next one. Kept over an upgrade.
+    history: Option<OwnedFd>,
 }
 
 impl Watcher {
-    /// A watcher with these words; without any there is none.
-    pub fn new(words: Vec<String>) -> Watcher {
-        Watcher { words, companion: Companion::new("watch", LONGEST_PAUSE) }
+    /// A watcher with these words; without any there is none. `history`: the file of the processes before it.
+    pub fn new(words: Vec<String>, history: Option<OwnedFd>) -> Watcher {
+        Watcher { words, companion: Companion::new("watch", LONGEST_PAUSE), history }
+    }
+
+    /// The file in which processes leave their history.
+    pub fn history(&self) -> Option<BorrowedFd<'_>> {
+        self.history.as_ref().map(AsFd::as_fd)
     }
 
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -120,6 +127,9 @@ impl Manager {
         let secret = self.secret_for_watch()?;
         let has = |word: &str| self.watcher.words.iter().any(|known| known == word);
         let words = self.watcher.words.iter().map(|word| self.word_for_watch(word)).collect::<io::Result<Vec<_>>>()?;
+        if self.watcher.history.is_none() {
+            self.watcher.history = Some(sys::fd::memfd("lacquer watch history")?.into());
+        }
         let channel = (!has("--no-cli")).then(sys::fd::socket_pair).transpose()?;
         // It may not be allowed to walk to the workdir, which is where it begins.
         let mut spawn = Spawn::new(&self.exe, PROGRAM)?
@@ -132,6 +142,9 @@ impl Manager {
             .credentials(self.jail.credentials(Role::Checker))
             .no_core()
             .new_group();
+        if let Some(history) = self.watcher.history() {
+            spawn = spawn.arg(format!("--history={}", history.as_raw_fd()))?.keep(history);
+        }
         for (word, file) in &words {
             spawn = spawn.arg(word)?;
             if let Some(file) = file {

@@ -24,6 +24,8 @@ pub struct Host {
     before: RefCell<HashMap<String, String>>,
     span: Span,
     has_told_span: Cell<bool>,
+    /// Bytes that may still be written on the file system of a path.
+    pub room: fn(&Path) -> std::io::Result<u64>,
 }
 
 /// The time that counters of the machine are of.
@@ -45,6 +47,12 @@ impl Host {
             before: RefCell::default(),
             span: Span::Boot,
             has_told_span: Cell::new(false),
+            // Copied files say nothing of the disk that they were on.
+            room: if root == Path::new("/") {
+                sys::disk::room_bytes
+            } else {
+                |_| Err(std::io::ErrorKind::Unsupported.into())
+            },
         }
     }
 
@@ -64,6 +72,12 @@ impl Host {
     /// Whether a rule has spoken of that time: it has a finding about something counted.
     pub fn has_told_span(&self) -> bool {
         self.has_told_span.get()
+    }
+
+    /// Bytes that may still be written on the file system of a path; an error says why that isn't known.
+    pub fn room(&self, path: &Path) -> Result<u64, String> {
+        let place = self.place(&path.to_string_lossy());
+        (self.room)(&place).map_err(|error| format!("{}: {}", place.display(), logq::source::strerror(&error)))
     }
 
     fn place(&self, path: &str) -> PathBuf {

@@ -17,12 +17,21 @@ mod rules;
 mod server;
 mod traffic;
 
+use std::path::Path;
 use std::time::Duration;
+
+use serde_json::Value;
+use shm::reader::CounterValue;
 use toolkit::print;
 
 pub use options::usage;
 use options::{Format, Invocation, Options};
 use report::Report;
+
+use facts::Facts;
+use host::Host;
+use server::Server;
+use traffic::Traffic;
 
 /// How long the CLI is waited for by [`gravest`].
 const LOOK: Duration = Duration::from_secs(5);
@@ -74,6 +83,30 @@ pub fn gravest(name: Option<&str>, address: Option<&str>, secret: Option<&str>) 
     Ok(Report::new(&options, &seen.facts, seen.is_early).gravest())
 }
 
+/// Rules of [`findings`]: those about the server by its counters, and of the others those that cost no more than reading a small file. The
+/// rest of the machine's is `lacquer doctor`'s alone: much of it never changes, and lists of connections are long.
+const PAGE: [&str; 6] = ["server", "errors", "disk-full", "file-table", "memory-pressure", "cgroup-memory"];
+
+/// What is wrong with the server of `workdir` at this moment, for `lacquer watch`: findings as in the JSON report. `now` and `before` are its
+/// counters now and a minute ago (the manager's: an hour ago), `sick` its sick backends with the reason; `errors` are the requests of late,
+/// the errors of 500 and above among them, and these by URL.
+pub fn findings(
+    workdir: &Path,
+    now: &[CounterValue],
+    before: &[CounterValue],
+    sick: &[(String, String)],
+    (requests, errors, urls): (u64, u64, Vec<(String, u64)>),
+) -> Value {
+    let only = PAGE.iter().map(|word| (*word).to_owned()).collect();
+    let options = Options { root: "/".into(), only, ..Options::default() };
+    let server = Server::seen(workdir.to_owned(), now, before, sick);
+    let url = |(name, errors)| (name, traffic::Url { errors, ..traffic::Url::default() });
+    let traffic = Traffic { requests, errors, urls: urls.into_iter().map(url).collect(), ..Traffic::default() };
+    let host = Host::new(&options.root, server.worker.or(server.manager));
+    let facts = Facts { host, server: Ok(server), traffic: Ok(traffic) };
+    Report::new(&options, &facts, false).json()["findings"].take()
+}
+
 fn run(options: &Options) -> Result<i32, String> {
     let seen = gather::facts(options)?;
     let report = Report::new(options, &seen.facts, seen.is_early);
@@ -85,4 +118,54 @@ fn run(options: &Options) -> Result<i32, String> {
         () if report.is_blind() || seen.is_gone => 2,
         () => i32::from(report.is_bad()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use shm::reader::CounterDoc;
+    use tables::counters::{Format as Unit, Kind, Level};
+
+    use super::*;
+
+    /// Counters of a manager, a worker and a backend.
+    fn readings(values: &[(&str, &str, u64)]) -> Vec<CounterValue> {
+        let one = |(set, name, value): &(&str, &str, u64)| {
+            let about = Arc::new(CounterDoc::new(name, Kind::Counter, Level::Info, Unit::Integer));
+            CounterValue { set: (*set).into(), about, value: *value }
+        };
+        values.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_watcher_is_told_what_has_gone_wrong_since_before() {
+        let counted = |died, dropped| {
+            readings(&[
+                ("MGT", "child_died", died),
+                ("MGT", "child_panic", 0),
+                ("MGT", "child_dump", 0),
+                ("MAIN", "sess_dropped", dropped),
+                ("MAIN", "req_dropped", 0),
+            ])
+        };
+        let found = |now: &[CounterValue], sick: &[(String, String)], errors| {
+            let found = findings(Path::new("/nonexistent"), now, &counted(1, 5), sick, errors);
+            let line = |f: &Value| format!("{} {} {}", f["id"], f["subject"], f["evidence"][0]).replace('"', "");
+            found.as_array().expect("a list").iter().map(line).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&counted(1, 5), &[], (1000, 4, Vec::new())), Vec::<String>::new());
+        let all = found(
+            &counted(2, 7),
+            &[("a".to_owned(), "0 of the last 8 probes succeeded".to_owned())],
+            (1000, 75, vec![("example.org/".to_owned(), 75)]),
+        );
+        let want = [
+            "worker-died  once in the last minute",
+            "requests-dropped  2 connections and 0 requests in the last minute",
+            "backend-sick a 0 of the last 8 probes succeeded",
+            "errors  75 of 1,000 answers",
+        ];
+        assert_eq!(all, want);
+    }
 }

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use admin::{Connection, Door, is_good};
 use serde_json::Value;
-use shm::reader::Reader;
+use shm::reader::{CounterValue, Reader};
+
+/// See [`Server::span`].
+const WATCHED: &str = "while it was watched";
 
 /// A counter's full name and its value.
 pub type Counters = BTreeMap<String, u64>;
@@ -20,6 +23,8 @@ pub struct Backend {
     pub admin: String,
     /// What the probe says: `2 of 8, sick`.
     pub probe: String,
+    /// The reason why it is sick, where that is known in words.
+    pub reason: Option<String>,
     pub is_sick: bool,
 }
 
@@ -33,6 +38,8 @@ pub struct Server {
     pub counters: Counters,
     /// As they were at the first look, when it is watched.
     pub before: Option<Counters>,
+    /// The time from then to now, as a text says it: `while it was watched`.
+    pub span: &'static str,
     /// What its CLI tells; `Err`: why that can't be known.
     pub told: Result<Told, String>,
 }
@@ -65,8 +72,31 @@ impl Server {
             worker,
             counters,
             before: None,
+            span: WATCHED,
             told: Err("its CLI wasn't asked".into()),
         })
+    }
+
+    /// The server of a workdir whose counters were read already, now and a minute ago. Of its CLI's replies only the sick backends are
+    /// known: name and reason.
+    pub fn seen(workdir: PathBuf, now: &[CounterValue], before: &[CounterValue], sick: &[(String, String)]) -> Server {
+        let status = shm::reader::status(&workdir);
+        let (manager, worker) = (status.manager.map(|(pid, _)| pid), status.worker.map(|(pid, _)| pid));
+        let backend = |(name, reason): &(String, String)| Backend {
+            name: name.clone(),
+            reason: Some(reason.clone()),
+            is_sick: true,
+            ..Backend::default()
+        };
+        Server {
+            workdir: Some(workdir),
+            manager,
+            worker,
+            counters: named(now),
+            before: Some(named(before)),
+            span: "in the last minute",
+            told: Ok(Told { backends: sick.iter().map(backend).collect(), ..Told::default() }),
+        }
     }
 
     /// Looks again: what was there counts as before.
@@ -84,7 +114,7 @@ impl Server {
     /// A server of which only saved counters are known.
     pub fn saved(counters: Counters) -> Server {
         let told = Err("its CLI can't be asked: these are saved counters".into());
-        Server { workdir: None, manager: None, worker: None, counters, before: None, told }
+        Server { workdir: None, manager: None, worker: None, counters, before: None, span: WATCHED, told }
     }
 
     /// A counter.
@@ -123,7 +153,7 @@ impl Server {
     /// `in 3 h 2 m`: how long the counters have counted.
     pub fn since(&self) -> String {
         match (&self.before, self.counter("MAIN.uptime")) {
-            (Some(_), _) => "while it was watched".to_owned(),
+            (Some(_), _) => self.span.to_owned(),
             (None, Ok(uptime)) => format!("in the worker's {}", crate::rule::time(uptime as f64)),
             (None, Err(_)) => "since the worker began".to_owned(),
         }
@@ -164,10 +194,13 @@ impl Server {
 }
 
 fn counters(workdir: &std::path::Path) -> Result<Counters, String> {
-    let readings = Reader::new(workdir).read().map_err(|error| error.to_string())?;
+    Reader::new(workdir).read().map(|readings| named(&readings)).map_err(|error| error.to_string())
+}
+
+fn named(readings: &[CounterValue]) -> Counters {
     // A gauge just below 0 is 0.
     let value = |signed: i64| u64::try_from(signed).unwrap_or(0);
-    Ok(readings.iter().map(|reading| (reading.full_name(), value(reading.signed()))).collect())
+    readings.iter().map(|reading| (reading.full_name(), value(reading.signed()))).collect()
 }
 
 impl Told {
@@ -231,7 +264,13 @@ fn backend(name: &str, about: &Value) -> Backend {
     };
     let admin = word("admin_health");
     let is_sick = admin == "sick" || (admin != "healthy" && text(2) == "sick");
-    Backend { name: name.to_owned(), admin, probe: format!("{} of {}, {}", text(0), text(1), text(2)), is_sick }
+    Backend {
+        name: name.to_owned(),
+        admin,
+        probe: format!("{} of {}, {}", text(0), text(1), text(2)),
+        reason: None,
+        is_sick,
+    }
 }
 
 /// `TIME REFS FLAG CONDITION`: those that aren't completed.

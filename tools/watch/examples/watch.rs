@@ -3,5 +3,5 @@
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    std::process::exit(lacquer_watch::main(&args));
+    std::process::exit(lacquer_watch::main(&args, |_, _, _, _, _| serde_json::Value::Null));
 }

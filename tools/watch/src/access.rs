@@ -100,16 +100,21 @@ impl Access {
     }
 
     /// Whether a request that changes something comes from our own page.
+    ///
+    /// A proxy in between may send another `Host` than the browser did, so that `Origin` doesn't fit it. What the browser itself says of
+    /// both (`Sec-Fetch-Site`, over TLS and on this machine) counts then, or the name that the proxy forwards.
     pub fn is_from_our_page(&self, head: &Head) -> bool {
-        let host = head.get("host").unwrap_or_default();
-        let is_same = |value: &[u8]| {
-            let rest = value.strip_prefix(b"http://").or_else(|| value.strip_prefix(b"https://"));
-            rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
-        };
-        let origin = head.get("origin").is_some_and(is_same);
-        let site = head.get("sec-fetch-site").is_none_or(|value| value == b"same-origin");
         let key = head.get("x-watch-key").is_some_and(|given| equal(given, self.page_key.as_bytes()));
-        origin && site && key
+        let is_same_origin = match head.get("sec-fetch-site") {
+            Some(site) => site == b"same-origin" && head.get("origin").is_some(),
+            None => {
+                let origin = head.get("origin").unwrap_or_default();
+                let rest = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
+                let names = [head.get("host"), head.get("x-forwarded-host")];
+                rest.is_some_and(|rest| names.into_iter().flatten().any(|name| rest.eq_ignore_ascii_case(name)))
+            }
+        };
+        key && is_same_origin
     }
 
     /// Takes a token that was typed in: the cookie for it.
@@ -231,6 +236,21 @@ mod tests {
         assert!(!is_ours(&good[..2]) && !is_ours(&[good[0], good[2]]));
         assert!(!is_ours(&[("Host", "a:1"), ("Origin", "http://b:1"), ("X-Watch-Key", "key")]));
         assert!(!is_ours(&[good[0], good[1], good[2], ("Sec-Fetch-Site", "cross-site")]));
+        assert!(!is_ours(&[good[0], good[1], good[2], ("Sec-Fetch-Site", "same-site")]));
+    }
+
+    #[test]
+    fn a_proxy_may_send_another_host() {
+        let access = with_token();
+        let is_ours = |more: &[(&str, &str)]| {
+            let through = [("Host", "127.0.0.1:6085"), ("Origin", "https://watch.example"), ("X-Watch-Key", "key")];
+            access.is_from_our_page(&head(&[&through, more].concat()))
+        };
+        assert!(!is_ours(&[]));
+        assert!(is_ours(&[("Sec-Fetch-Site", "same-origin")]));
+        assert!(is_ours(&[("X-Forwarded-Host", "watch.example")]));
+        assert!(!is_ours(&[("X-Forwarded-Host", "other.example")]));
+        assert!(!is_ours(&[("X-Forwarded-Host", "watch.example"), ("Sec-Fetch-Site", "cross-site")]));
     }
 
     #[test]

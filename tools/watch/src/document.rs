@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
+use tables::counters::{NoHitCounts, Set as _};
 use tables::no_hit::NoHit;
 
 use crate::counters::Counters;
@@ -69,6 +70,7 @@ pub fn second(shared: &Shared, state: &State) -> Value {
     json!({
         "t": now(),
         "server": server(state, &counters),
+        "problems": state.problems.iter().map(crate::problems::Problem::json).collect::<Vec<_>>(),
         "log": {
             "open": state.log.is_open, "share": state.log.share, "sampled": state.log.is_sampled, "overruns": state.log.overruns,
             "late_ms": state.log.late_ms.round(), "skips": state.log.skips,
@@ -89,6 +91,7 @@ pub fn second(shared: &Shared, state: &State) -> Value {
         "hot": table(state, state.tally.hot(ROWS)),
         "dear": table(state, state.tally.dear(ROWS)),
         "fill": table(state, state.tally.stores(ROWS)),
+        "errors": table(state, state.tally.errors(ROWS)),
         "vcls": vcls(&counters, state),
         "events": state.events_json(),
     })
@@ -99,7 +102,7 @@ fn server(state: &State, counters: &Counters<'_>) -> Value {
     json!({
         "manager": up(state.status.manager.is_some(), counters.mgt("uptime")),
         "worker": up(state.status.worker.is_some(), counters.main("uptime")),
-        "problem": state.problem,
+        "problem": state.problem, "program": state.program,
         "starts": counters.mgt("child_start"), "panics": counters.mgt("child_panic"), "died": counters.mgt("child_died"),
         "stopped": counters.mgt("child_stop"), "exits": counters.mgt("child_exit"), "dumps": counters.mgt("child_dump"),
     })
@@ -108,7 +111,7 @@ fn server(state: &State, counters: &Counters<'_>) -> Value {
 fn backends(state: &State, counters: &Counters<'_>) -> Value {
     let rate =
         |vcl: &str, name: &str, what: &str| state.rates.get(&format!("{vcl}.{name} {what}")).copied().unwrap_or(0.0);
-    let mut rows: Vec<(f64, Value)> = counters
+    let mut rows: Vec<(bool, f64, Value)> = counters
         .backends
         .iter()
         .map(|((vcl, name), set)| {
@@ -119,6 +122,7 @@ fn backends(state: &State, counters: &Counters<'_>) -> Value {
             let row = json!({
                 "vcl": shown(vcl.as_bytes()), "name": shown(name.as_bytes()),
                 "well": health::is_well(state, vcl, name, set), "happy": format!("{:016x}", of("happy")),
+                // No probe has succeeded for long, or there is none: the log and the CLI know.
                 "probed": of("happy") != 0 || state.health.contains_key(*name),
                 "since": state.health.get(*name).map(|health| health.since),
                 "req": of("req"), "rate": requests, "conn": of("conn") as i64, "fail": of("fail"), "unhealthy": of("unhealthy"),
@@ -126,13 +130,14 @@ fn backends(state: &State, counters: &Counters<'_>) -> Value {
                 "times": times.and_then(crate::tally::BackendTimes::percentiles),
                 "failed": times.map_or(0, |times| times.failed),
             });
-            (requests, row)
+            (row["well"] == true, requests, row)
         })
         .collect();
     let all = rows.len();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    // A sick one gets no requests, and is what is looked for.
+    rows.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
     rows.truncate(BACKENDS);
-    json!({ "all": all, "rows": rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>() })
+    json!({ "all": all, "rows": rows.into_iter().map(|(_, _, row)| row).collect::<Vec<_>>() })
 }
 
 fn stores(counters: &Counters<'_>) -> Value {
@@ -155,11 +160,17 @@ fn no_hit(state: &State, counters: &Counters<'_>) -> Value {
         .map(|(name, total)| (*name, *total, state.rates.get(&format!("NOHIT.{name}")).copied().unwrap_or(0.0)))
         .collect();
     rows.sort_by(|a, b| b.2.total_cmp(&a.2).then(b.1.cmp(&a.1)));
-    let text = |name: &str| {
-        let is_it = |reason: &&NoHit| reason.word().replace('-', "_") == name;
-        NoHit::ALL.iter().find(is_it).map_or("", |reason| reason.text())
+    let row = |(name, total, rate): (&str, u64, f64)| {
+        let (word, text) = reason_of(name).map_or(("", ""), |reason| (reason.word(), reason.text()));
+        json!([name, total, rate, text, word])
     };
-    rows.into_iter().map(|(name, total, rate)| json!([name, total, rate, text(name)])).collect()
+    rows.into_iter().map(row).collect()
+}
+
+/// The reason that a counter of `NOHIT` is of. Some reasons have another word in the log than their counter's name.
+fn reason_of(counter: &str) -> Option<NoHit> {
+    let at = NoHitCounts::ELEMS.iter().position(|elem| elem.name == counter)?;
+    NoHit::ALL.get(at).copied()
 }
 
 /// Rows: key, requests, bytes, seconds of backends, all a second; hits and misses as shares of the requests.
@@ -192,4 +203,19 @@ fn vcls(counters: &Counters<'_>, state: &State) -> Value {
         *used.entry(state.tally.vcls.name(*vcl)).or_default() += times.duration.count();
     }
     json!({ "backends": all, "used": used })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_counter_of_reasons_has_its_word() {
+        let word = |counter| reason_of(counter).map(NoHit::word);
+        let want = [Some("hash-always-miss"), Some("req-ttl"), Some("hash-ignore-busy"), Some("pass-cookie"), None];
+        assert_eq!(["always_miss", "request_ttl", "ignore_busy", "pass_cookie", "nope"].map(word), want);
+        assert_eq!(NoHitCounts::ELEMS.len(), NoHit::ALL.len());
+        // Their texts are the same, so the order is.
+        assert!(NoHitCounts::ELEMS.iter().zip(NoHit::ALL).all(|(elem, reason)| elem.oneliner == reason.text()));
+    }
 }

@@ -8,19 +8,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use logq::Grouping;
 use logq::group::{Grouper, TxnFilter};
-use logq::record::{self, word};
-use logq::{Grouping, Handling};
+use logq::record;
 use shm::reader::log::{Ring, StartAt, Step};
 use shm::reader::{CounterValue, Reader, status};
-use tables::Tag;
 
 use crate::counters::{Counters, grown};
-use crate::document;
 use crate::history::Point;
-use crate::state::{Health, Shared, State, now};
-use crate::text::shown;
+use crate::keeping::Keeping;
+use crate::state::{Shared, State, now};
 use crate::transaction::{self, Transaction};
+use crate::{document, events};
 
 /// Between two looks at the log while somebody looks at the page; while nobody does.
 const WATCHED_STEP: Duration = Duration::from_millis(50);
@@ -36,8 +35,8 @@ const SHARE_SECONDS: f64 = 5.0;
 const QUIET: Duration = Duration::from_secs(60);
 /// Transactions that come in parts and wait for the rest.
 const PARTS: usize = 500;
-/// Backends whose probes are remembered.
-const MAX_HEALTH: usize = 1000;
+/// Between two writes of history and events to the file that outlives this process.
+const KEEP: Duration = Duration::from_secs(5);
 
 /// How many bytes may be read.
 #[derive(Debug)]
@@ -55,9 +54,12 @@ impl Budget {
     }
 }
 
-/// Reads until the process ends.
-pub fn run(shared: &Shared) {
-    let mut follower = Follower::new(shared);
+/// Reads until the process ends. `keeping`: where history and events outlive it.
+pub fn run(shared: &Shared, mut keeping: Option<Keeping>) {
+    if let Some(keeping) = &mut keeping {
+        keeping.read(&mut shared.state(), now());
+    }
+    let mut follower = Follower::new(shared, keeping);
     loop {
         let now = Instant::now();
         follower.log(now);
@@ -92,6 +94,11 @@ struct Follower<'a> {
     told_overrun: Option<Instant>,
     skips: u64,
     bytes: u64,
+    keeping: Option<Keeping>,
+    next_keep: Instant,
+    /// The manager that `program` is of.
+    manager: Option<(u64, u64)>,
+    program: String,
 }
 
 fn parts() -> Grouper {
@@ -100,7 +107,7 @@ fn parts() -> Grouper {
 }
 
 impl<'a> Follower<'a> {
-    fn new(shared: &'a Shared) -> Follower<'a> {
+    fn new(shared: &'a Shared, keeping: Option<Keeping>) -> Follower<'a> {
         let now = Instant::now();
         Follower {
             shared,
@@ -120,6 +127,10 @@ impl<'a> Follower<'a> {
             told_overrun: None,
             skips: 0,
             bytes: 0,
+            keeping,
+            next_keep: now + KEEP,
+            manager: None,
+            program: String::new(),
         }
     }
 
@@ -219,31 +230,28 @@ impl<'a> Follower<'a> {
             Ok(readings) => (readings, None),
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
-        if state.status.manager.is_some() && who.manager.is_none() {
-            state.tell(at, "worker", "the server has ended, or its working directory is gone");
-        }
-        if who.worker != state.status.worker {
-            match (state.status.worker, who.worker) {
-                (Some(_), None) => state.tell(at, "worker", "the worker has ended"),
-                (_, Some((pid, _))) if !self.last.is_empty() => {
-                    state.tell(at, "start", format!("a worker runs: process {pid}"))
-                }
-                _ => {}
-            }
-        }
         state.status = who;
         state.problem = problem;
         state.backends.add(&readings);
         let last = Arc::clone(&self.last);
         let (new, before) = (Counters::new(&readings), Counters::new(&last));
-        if !last.is_empty() && !readings.is_empty() {
-            notice(&mut state, &new, &before, at);
+        // A worker has to tell what it is.
+        if who.manager != self.manager || self.program.is_empty() {
+            (self.manager, self.program) = (who.manager, crate::program::name(self.shared, who.manager, &new));
         }
+        events::second(&mut state, who, &new, &self.program, at);
+        events::backends(&mut state, &new, &before);
         self.add_point(&mut state, &new, &before, at, elapsed, moment);
         self.last = Arc::new(readings);
         state.readings = Arc::clone(&self.last);
         state.read_at = Some(moment);
+        state.program.clone_from(&self.program);
         (state.log.skips, state.log.bytes) = (self.skips, self.bytes);
+        if let Some(keeping) = self.keeping.as_mut().filter(|_| moment >= self.next_keep) {
+            self.next_keep = moment + KEEP;
+            // Without memory for it, the next process begins with an empty chart.
+            let _ = keeping.write(&state, at);
+        }
         if self.shared.is_watched() {
             let text = format!("event: second\ndata: {}\n\n", document::second(self.shared, &state));
             drop(state);
@@ -276,7 +284,7 @@ impl<'a> Follower<'a> {
             1.0
         };
         (state.log.share, state.log.is_sampled) = (share, is_sampled);
-        let times = [Handling::Hit, Handling::Miss, Handling::Pass].map(|h| second.times[h.index()].percentiles());
+        let times = state.tally.recent_times();
         let fetched = if is_first { 0 } else { fetched_bytes(now, before) };
         let answers = ["cache_hit", "cache_miss", "s_pass", "s_pipe", "s_synth"].map(|name| per_second(of(name)));
         let point = Point {
@@ -288,34 +296,13 @@ impl<'a> Follower<'a> {
             errors: per_second(second.errors as f64 / share),
             times,
             share,
+            error_bytes: per_second(second.error_bytes as f64 / share),
         };
         state.rates = rates(now, before, is_first, elapsed);
         if state.history.add(point) {
             let times = state.tally.end_minute();
             state.history.end_minute(times);
         }
-    }
-}
-
-/// Says what the counters tell of deaths and VCLs.
-fn notice(state: &mut State, now: &Counters<'_>, before: &Counters<'_>, at: u64) {
-    for (name, text) in [
-        ("child_panic", "a worker has panicked"),
-        ("child_died", "a worker died of a signal"),
-        ("child_exit", "a worker ended by itself"),
-        ("child_stop", "a worker was stopped"),
-        ("child_dump", "a worker left a core"),
-    ] {
-        if now.mgt(name) > before.mgt(name) {
-            state.tell(at, "worker", text);
-        }
-    }
-    if state.status.worker.is_some() && now.main("n_vcl") != before.main("n_vcl") && !before.main.is_empty() {
-        state.tell(at, "vcl", format!("VCLs loaded: {}, there were {}", now.main("n_vcl"), before.main("n_vcl")));
-    }
-    // The next VCL may have a backend of that name without a probe. Where there is one, its next record says again what it finds.
-    if !now.backends.keys().eq(before.backends.keys()) {
-        state.health.retain(|_, health| health.is_well);
     }
 }
 
@@ -363,9 +350,7 @@ fn rates(
 fn take(state: &mut State, parts: &mut Grouper, bytes: &[u8], moment: Instant) -> Option<f64> {
     let (first, _) = record::split(bytes)?;
     if let Some(rec) = first.filter(|rec| rec.vxid == 0) {
-        if rec.tag == Tag::BackendHealth {
-            health(state, rec.text());
-        }
+        events::record(state, rec.tag, rec.text(), now());
         return None;
     }
     if transaction::is_whole(bytes) {
@@ -388,34 +373,13 @@ fn add(state: &mut State, records: &[u8]) -> Option<f64> {
     }
 }
 
-/// `default Went sick 4---X-R- 2 3 8 0.000000 0.000000 "..."`: the backend's name without its VCL's, as varnishd 7.1 has it.
-fn health(state: &mut State, text: &[u8]) {
-    let name = shown(word(text, 0));
-    let is_well = match word(text, 2) {
-        b"healthy" => true,
-        b"sick" => false,
-        _ => return,
-    };
-    let known = state.health.get(&name).copied();
-    if known.is_some_and(|known| known.is_well == is_well) || (known.is_none() && state.health.len() >= MAX_HEALTH) {
-        return;
-    }
-    let at = now();
-    state.health.insert(name.clone(), Health { is_well, since: at });
-    if known.is_some() || word(text, 1) != b"Still" {
-        let what = if is_well { "is well again" } else { "went sick" };
-        state.tell(at, "backend", format!("backend {name} {what}"));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use logq::record::make;
     use shm::vsl::Marker;
+    use tables::Tag;
 
     use super::*;
-    use crate::counters::tests::readings;
-    use crate::health;
 
     #[test]
     fn a_budget_fills_with_time_and_never_beyond_a_second() {
@@ -443,28 +407,5 @@ mod tests {
         assert_eq!((state.tally.transactions, state.tally.client_requests), (1, 1));
         take(&mut state, &mut waiting, &[first, second].concat(), Instant::now());
         assert_eq!(state.tally.transactions, 2);
-    }
-
-    #[test]
-    fn probes_are_events_when_they_change_something() {
-        for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {
-            let (mut state, mut waiting) = (State::default(), parts());
-            for record in records.iter().filter(|record| record.vxid == 0) {
-                let log = testkit::recorded::log(&[*record], |name| Tag::from_name(name).expect("a tag").number());
-                take(&mut state, &mut waiting, &log, Instant::now());
-            }
-            super::health(&mut state, b"other Nonsense");
-            let told: Vec<_> = state.events.iter().map(|event| event.text.as_str()).collect();
-            assert_eq!(told, ["backend probed is well again", "backend probed went sick"]);
-            assert!(!state.health["probed"].is_well && state.health.len() == 1);
-            // A VCL is loaded in which that backend has no probe.
-            let (old, new) =
-                (readings(&[("VBE.boot.probed", "happy", 0)]), readings(&[("VBE.new.probed", "happy", 0)]));
-            let (old, new) = (Counters::new(&old), Counters::new(&new));
-            notice(&mut state, &old, &old, 1);
-            assert!(!health::is_well(&state, "boot", "probed", &old.backends[&("boot", "probed")]));
-            notice(&mut state, &new, &old, 1);
-            assert!(health::is_well(&state, "new", "probed", &new.backends[&("new", "probed")]));
-        }
     }
 }

@@ -10,8 +10,16 @@ use crate::state::{Shared, State};
 /// Counters that weren't read for so many seconds say nothing.
 const FRESH_SECONDS: u64 = 10;
 
-/// Whether a backend is well: as its probe said last, in the log or in its counters. One without a probe is.
+/// A backend of the last `backend.list -j`, if the CLI was asked.
+pub fn listed<'a>(state: &'a State, vcl: &str, backend: &str) -> Option<&'a Value> {
+    state.listed.as_ref()?.get(format!("{vcl}.{backend}"))
+}
+
+/// Whether a backend is healthy: as the CLI, or its probe, said last, in the log or in its counters. One without a probe is.
 pub fn is_well(state: &State, vcl: &str, backend: &str, set: &Set<'_>) -> bool {
+    if let Some(backend) = listed(state, vcl, backend) {
+        return is_up(backend);
+    }
     let known = state.health.get(backend).or_else(|| state.health.get(&format!("{vcl}.{backend}")));
     match (known, set.get("happy")) {
         (Some(health), _) => health.is_well,
@@ -117,7 +125,7 @@ fn verdict_on(backends: &[(&str, bool)], wanted: &Ready) -> Option<(&'static str
         Ready::AnyBackend => {
             let healthy = backends.iter().find(|(_, is_well)| *is_well);
             match (healthy, backends.len()) {
-                (Some((name, _)), _) => (true, format!("{name} is well")),
+                (Some((name, _)), _) => (true, format!("{name} is healthy")),
                 (None, 0) => (false, "there is no backend".to_owned()),
                 (None, n) => (false, format!("all backends are sick ({n})")),
             }
@@ -126,7 +134,7 @@ fn verdict_on(backends: &[(&str, bool)], wanted: &Ready) -> Option<(&'static str
             let is_up = |name: &String| backends.iter().any(|(known, is_well)| known == name && *is_well);
             let is_there = |name: &String| backends.iter().any(|(known, _)| known == name);
             match names.iter().find(|name| is_up(name)) {
-                Some(name) => (true, format!("{name} is well")),
+                Some(name) => (true, format!("{name} is healthy")),
                 None => {
                     let told =
                         |name: &String| format!("{name} {}", if is_there(name) { "is sick" } else { "isn't there" });

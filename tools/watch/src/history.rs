@@ -23,13 +23,18 @@ pub struct Point {
     pub bytes: f64,
     /// Bytes of bodies from backends.
     pub fetched: f64,
-    /// Answers of 500 and above, as far as the log was read, and fetches that failed.
+    /// Responses of 500 and above per second, estimated from the log if that was sampled.
     pub errors: f64,
-    /// Percentiles of hits, misses and passes, in milliseconds.
+    /// Percentiles of hits, misses and passes over the last 10 s (of a minute: over it), in milliseconds. Errors aren't counted.
     pub times: [Option<[f32; 3]>; 3],
-    /// How much of the log was read: 1 is all of it.
+    /// The share of the log that was read: 1 is all of it.
     pub share: f64,
+    /// Bytes per second of the bodies of `errors`.
+    pub error_bytes: f64,
 }
+
+/// Numbers in a point's JSON.
+const NUMBERS: usize = 21;
 
 impl Point {
     /// As the page has it: a list, whose order `watch.js` knows.
@@ -45,7 +50,26 @@ impl Point {
             }
         }
         out.push(json!((self.share * 10000.0).round() / 10000.0));
+        out.push(json!(self.error_bytes.round()));
         Value::Array(out)
+    }
+
+    /// Reads what [`Point::json`] wrote; `None`: it isn't that.
+    fn from_json(value: &Value) -> Option<Point> {
+        let list = value.as_array().filter(|list| list.len() == NUMBERS)?;
+        let n = |at: usize| list[at].as_f64().filter(|n| n.is_finite());
+        let times = |at: usize| Some([n(at)? as f32, n(at + 1)? as f32, n(at + 2)? as f32]);
+        Some(Point {
+            at: list[0].as_u64()?,
+            requests: n(1)?,
+            answers: [n(2)?, n(3)?, n(4)?, n(5)?, n(6)?],
+            bytes: n(7)?,
+            fetched: n(8)?,
+            errors: n(9)?,
+            times: [times(10), times(13), times(16)],
+            share: n(19)?,
+            error_bytes: n(20)?,
+        })
     }
 }
 
@@ -89,9 +113,16 @@ impl History {
                 errors: mean(&|p| p.errors),
                 times,
                 share: mean(&|p| p.share),
+                error_bytes: mean(&|p| p.error_bytes),
             });
         }
         self.open.extend(self.seconds.back());
+    }
+
+    /// Requests and errors of the last seconds, added up.
+    pub fn requests_and_errors(&self, seconds: usize) -> (f64, f64) {
+        let last = self.seconds.iter().rev().take(seconds);
+        last.fold((0.0, 0.0), |(requests, errors), point| (requests + point.requests, errors + point.errors))
     }
 
     /// The last second.
@@ -103,6 +134,18 @@ impl History {
     pub fn json(&self) -> Value {
         let list = |points: &VecDeque<Point>| points.iter().map(Point::json).collect::<Vec<_>>();
         json!({ "seconds": list(&self.seconds), "minutes": list(&self.minutes) })
+    }
+
+    /// What [`History::json`] wrote, as far as it is still within the time that is kept. Points that can't be read are left out.
+    pub fn restore(&mut self, saved: &Value, now: u64) {
+        let read = |name: &str, most: usize, unit: u64| {
+            let all = saved[name].as_array().map_or(&[][..], Vec::as_slice);
+            let young = |point: &Point| point.at <= now && now - point.at <= most as u64 * unit;
+            all.iter().rev().take(most).rev().filter_map(Point::from_json).filter(young).collect::<VecDeque<_>>()
+        };
+        self.seconds = read("seconds", SECONDS, 1);
+        self.minutes = read("minutes", MINUTES, 60);
+        self.open = self.seconds.iter().filter(|point| point.at / 60 == now / 60).copied().collect();
     }
 }
 
@@ -148,6 +191,28 @@ mod tests {
             ..Point::default()
         };
         let text = point.json().to_string();
-        assert_eq!(text, "[7,1.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.123,1.0,2.0,null,null,null,null,null,null,1.0]");
+        assert_eq!(text, "[7,1.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.123,1.0,2.0,null,null,null,null,null,null,1.0,0.0]");
+    }
+
+    #[test]
+    fn what_was_kept_is_read_again() {
+        let mut history = History::default();
+        for at in 600..1000u64 {
+            let times = [Some([0.5, 1.0, 2.0]), None, Some([3.0, 4.0, 5.0])];
+            let point = Point { at, requests: at as f64, errors: 1.5, times, share: 0.5, ..Point::default() };
+            if history.add(point) {
+                history.end_minute(times);
+            }
+        }
+        let saved = history.json();
+        let mut again = History::default();
+        again.restore(&saved, 1000);
+        assert!(again.seconds == history.seconds && again.minutes == history.minutes);
+        assert_eq!(again.open.len(), 40);
+        // Seconds of ten minutes ago aren't shown as if they were the last ones; minutes are.
+        again.restore(&saved, 1600);
+        assert_eq!((again.seconds.len(), again.minutes.len()), (0, history.minutes.len()));
+        again.restore(&json!({ "seconds": [[1], "x", null], "minutes": 7 }), 1000);
+        assert_eq!((again.seconds.len(), again.minutes.len()), (0, 0));
     }
 }

@@ -7,18 +7,23 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod access;
+mod book;
 mod control;
 mod counters;
 mod document;
+mod events;
 mod follow;
 mod health;
 mod history;
 mod http;
+mod keeping;
 mod latency;
 mod live;
 mod metrics;
 mod options;
 mod places;
+mod problems;
+mod program;
 mod routes;
 mod sealing;
 mod state;
@@ -45,6 +50,7 @@ use sealing::Sealing;
 use state::Shared;
 
 pub use options::{DEFAULT_ADDRESS, USAGE};
+pub use problems::{Errors, Judge};
 
 /// Descriptors that are asked for: a thousand viewers and more.
 const OPEN_FILES: u64 = 8192;
@@ -53,8 +59,8 @@ pub const LISTENS: &str = "watch: ";
 
 /// Runs it until SIGINT, SIGTERM or SIGHUP, or until the server that started it has gone: the exit status.
 ///
-/// Must be called before the process has started a thread: it blocks signals for all threads to come.
-pub fn main(args: &[String]) -> i32 {
+/// `judge` finds what is wrong with the server. Must be called before the process has started a thread: it blocks signals for all threads to come.
+pub fn main(args: &[String], judge: Judge) -> i32 {
     let options = match Options::parse(args) {
         Ok(Invocation::Run(options)) => *options,
         Ok(Invocation::Help) => {
@@ -66,7 +72,7 @@ pub fn main(args: &[String]) -> i32 {
             return 2;
         }
     };
-    match run(options) {
+    match run(options, judge) {
         Ok(()) => 0,
         Err(error) => {
             print::err(format_args!("lacquer watch: {error}\n"));
@@ -75,7 +81,7 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-fn run(options: Options) -> Result<(), String> {
+fn run(options: Options, judge: Judge) -> Result<(), String> {
     let sealing = options.tls.clone().map(Sealing::new).transpose()?;
     let access = Access::new(options.token_file.as_deref(), sealing.as_ref())?;
     let listener = listen(&options)?;
@@ -88,11 +94,11 @@ fn run(options: Options) -> Result<(), String> {
     print::out(format_args!("{LISTENS}{}://{address}/\n", if sealing.is_some() { "https" } else { "http" }));
     let channel = options.cli_channel.map(control::Channel::inherit).transpose()?;
     let shared = Arc::new(Shared { channel, ..Shared::new(options, workdir) });
-    let reading = Arc::clone(&shared);
-    std::thread::Builder::new()
-        .name("watch-read".to_owned())
-        .spawn(move || follow::run(&reading))
-        .map_err(|e| format!("a thread: {e}"))?;
+    let keeping = shared.options.history.map(keeping::Keeping::inherit).transpose()?;
+    let (reading, judging) = (Arc::clone(&shared), Arc::clone(&shared));
+    let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    thread("watch-read").spawn(move || follow::run(&reading, keeping)).map_err(|e| format!("a thread: {e}"))?;
+    thread("watch-judge").spawn(move || problems::run(&judging, judge)).map_err(|e| format!("a thread: {e}"))?;
     let context = Context {
         shared,
         access,

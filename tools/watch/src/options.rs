@@ -94,6 +94,8 @@ pub struct Options {
     pub is_child: bool,
     /// The number of the socket on which the server's CLI answers questions, where the server has given one.
     pub cli_channel: Option<i32>,
+    /// The number of the file in which history and events outlive this process, where the server has given one.
+    pub history: Option<i32>,
     /// The workdir's name, where `name` is only the way to it.
     pub shown_workdir: Option<PathBuf>,
 }
@@ -115,6 +117,7 @@ impl Default for Options {
             ready: Ready::Vcl,
             is_child: false,
             cli_channel: None,
+            history: None,
             shown_workdir: None,
         }
     }
@@ -157,6 +160,7 @@ impl Options {
                 Arg::Option("--cli-channel") => {
                     o.cli_channel = Some(words.parsed("a descriptor", |text| text.parse().ok())?)
                 }
+                Arg::Option("--history") => o.history = Some(words.parsed("a descriptor", |text| text.parse().ok())?),
                 Arg::Option("--child") => {
                     o.is_child = true;
                     o.shown_workdir = words.joined_value().map(PathBuf::from);

@@ -15,7 +15,8 @@ use crate::live::FollowError;
 use crate::metrics::{self, Format, Naming};
 use crate::options::Ready;
 use crate::state::Shared;
-use crate::{document, health};
+use crate::text::shown;
+use crate::{book, document, health};
 
 /// Questions to the CLI at a time.
 pub const MAX_ASKS: usize = 4;
@@ -88,15 +89,13 @@ async fn get(context: &Context, request: &Request, path: &str, query: &str) -> A
     let head = &request.head;
     let verdict = context.access.judge(head, request.is_known);
     match (path, verdict) {
-        (_, Verdict::WrongHost) => {
-            let text =
-                "Ask by address, or as localhost: other names are answered only where there is a token (--token-file)";
-            return Response::text(421, text).into();
-        }
+        (_, Verdict::WrongHost) => return Response::text(421, &wrong_host(head)).into(),
         // The same for everybody.
         ("/watch.css", _) => return Response::new(200, "text/css; charset=utf-8", STYLE).into(),
         ("/watch.js", _) => return Response::new(200, "text/javascript; charset=utf-8", SCRIPT).into(),
         ("/icon.svg", _) => return Response::new(200, "image/svg+xml", ICON).into(),
+        ("/icon-bad.svg", _) => return Response::new(200, "image/svg+xml", icon_with_dot("#c22f2a")).into(),
+        ("/icon-warn.svg", _) => return Response::new(200, "image/svg+xml", icon_with_dot("#e5a13a")).into(),
         // Load balancers ask without a token; they are told no reasons then.
         ("/healthz", _) => return verdict_of(&health::alive(&context.shared), verdict).into(),
         ("/readyz", _) => {
@@ -114,6 +113,7 @@ async fn get(context: &Context, request: &Request, path: &str, query: &str) -> A
     }
     match path {
         "/" => Response::new(200, HTML, PAGE).into(),
+        "/book" => Response::new(200, HTML, book::page()).into(),
         "/metrics" => metrics(context, head, query).await.into(),
         "/api/state" => state(context).into(),
         "/api/seconds" => Answer::Seconds(context.shared.seconds.subscribe()),
@@ -132,6 +132,33 @@ async fn get(context: &Context, request: &Request, path: &str, query: &str) -> A
         }
         _ => Response::text(404, "There is nothing here: / is the page").into(),
     }
+}
+
+fn field(head: &Head, name: &str) -> String {
+    let value = head.get(name).unwrap_or_default();
+    if value.is_empty() { "missing".to_owned() } else { shown(&value[..value.len().min(100)]) }
+}
+
+fn wrong_host(head: &Head) -> String {
+    format!(
+        "Host is {}: without a token this page answers only to an IP address or localhost, so that no web page can read it through your browser. \
+         Behind a proxy: have the proxy send `Host: localhost`, or start with --token-file FILE, which allows every name.",
+        field(head, "host")
+    )
+}
+
+fn not_our_page(head: &Head) -> String {
+    format!(
+        "Refused, as it doesn't come from this page: Origin is {}, Host is {}. A proxy in between has to pass the browser's Host on, or send it \
+         as X-Forwarded-Host.",
+        field(head, "origin"),
+        field(head, "host")
+    )
+}
+
+/// The icon with a dot of this colour, so that a tab shows a problem.
+fn icon_with_dot(colour: &str) -> String {
+    ICON.replace("</svg>", &format!("<circle cx=\"14\" cy=\"14\" r=\"6\" fill=\"{colour}\"/></svg>"))
 }
 
 fn verdict_of(verdict: &health::Verdict, access: Verdict) -> Response {
@@ -201,7 +228,7 @@ fn state(context: &Context) -> Response {
     let options = &shared.options;
     let state = shared.state();
     let about = json!({
-        "workdir": options.shown_workdir.as_ref().unwrap_or(&shared.workdir).display().to_string(),
+        "workdir": shared.shown_workdir(),
         "name": shm::reader::manager_arg(&shared.workdir, "-i").unwrap_or_default(),
         "cli": options.cli, "control": options.control, "source": may_see_source(context), "key": context.access.page_key,
         "token": context.access.is_guarded(), "hidden": logq::Redaction::new(&options.show_headers).names(),
@@ -223,11 +250,13 @@ async fn post(context: &Context, request: &Request, path: &str) -> Response {
         Verdict::Granted => {}
         Verdict::NeedsCertificate => return Response::json(403, &json!({ "ok": false, "text": NEEDS_CERTIFICATE })),
         Verdict::NeedsToken => return Response::json(401, &json!({ "ok": false, "text": "a token is needed" })),
-        Verdict::WrongHost => return Response::json(421, &json!({ "ok": false, "text": "ask by address" })),
+        Verdict::WrongHost => {
+            return Response::json(421, &json!({ "ok": false, "text": wrong_host(&request.head) }));
+        }
     }
     let Some(what) = path.strip_prefix("/api/ask/") else { return Response::text(404, "There is nothing here") };
     if !context.access.is_from_our_page(&request.head) {
-        return Response::json(403, &json!({ "ok": false, "text": "this has to come from the page itself" }));
+        return Response::json(403, &json!({ "ok": false, "text": not_our_page(&request.head) }));
     }
     let body = serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
     let ask = match Ask::read(what, &body) {
@@ -267,7 +296,7 @@ async fn log_in(context: &Context, body: &[u8]) -> Response {
         Some(login) => {
             let ending = context.access.cookie_ending();
             let cookie = format!("{COOKIE}={login}; HttpOnly; SameSite=Strict; Path=/{ending}");
-            Response::text(303, "Go on").with("Set-Cookie", cookie).with("Location", "/")
+            Response::text(303, "Go on").with("Set-Cookie", cookie).with("Location", "./")
         }
         None => {
             rt::sleep(WRONG_TOKEN).await;

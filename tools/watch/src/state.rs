@@ -14,15 +14,20 @@ use tokio::sync::broadcast;
 
 use crate::control::Channel;
 use crate::counters::BackendSums;
+use crate::events::Before;
 use crate::history::History;
 use crate::live::Live;
 use crate::options::Options;
+use crate::problems::Problem;
 use crate::tally::Tally;
 
 /// Messages that wait for a viewer; one that is slower loses the oldest, and is told how many.
 const QUEUE: usize = 4;
 /// Events that are kept.
 const EVENTS: usize = 100;
+/// Kinds of events, each with a colour on the page: workers that ended; workers that began, upgrades; backends; VCLs; bans and purges of
+/// nearly everything; the log itself.
+const KINDS: [&str; 6] = ["worker", "start", "backend", "vcl", "purge", "log"];
 
 /// How reading the log goes.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -50,7 +55,7 @@ pub struct LogState {
 pub struct Event {
     /// Seconds since 1970.
     pub at: u64,
-    /// `worker` (one that ended), `start`, `backend`, `vcl`, `log`.
+    /// One of [`KINDS`].
     pub kind: &'static str,
     /// What it is.
     pub text: String,
@@ -61,7 +66,7 @@ pub struct Event {
 pub struct Health {
     /// Whether it is well.
     pub is_well: bool,
-    /// Since when: seconds since 1970.
+    /// When that began: seconds since 1970; 0: it was so before anybody watched.
     pub since: u64,
 }
 
@@ -88,6 +93,14 @@ pub struct State {
     pub health: BTreeMap<String, Health>,
     /// What happened.
     pub events: VecDeque<Event>,
+    /// What events are noticed by.
+    pub before: Before,
+    /// The backends of the VCL in use as `backend.list -j` had them last, where the server's own channel is there to ask.
+    pub listed: Option<Value>,
+    /// The server's name and version: `Lacquer 0.1.0`.
+    pub program: String,
+    /// What is wrong now, the worst first.
+    pub problems: Vec<Problem>,
     /// How reading the log goes.
     pub log: LogState,
 }
@@ -104,6 +117,16 @@ impl State {
     /// The events for the page, the newest first.
     pub fn events_json(&self) -> Value {
         self.events.iter().rev().map(|e| json!([e.at, e.kind, e.text])).collect()
+    }
+
+    /// Takes what [`State::events_json`] wrote.
+    pub fn restore_events(&mut self, saved: &Value) {
+        let event = |saved: &Value| {
+            let kind = KINDS.iter().find(|kind| saved[1] == **kind)?;
+            Some(Event { at: saved[0].as_u64()?, kind, text: saved[2].as_str()?.to_owned() })
+        };
+        let all = saved.as_array().map_or(&[][..], Vec::as_slice);
+        self.events = all.iter().take(EVENTS).rev().filter_map(event).collect();
     }
 }
 
@@ -146,6 +169,11 @@ impl Shared {
             lost: AtomicUsize::new(0),
             begun: now(),
         }
+    }
+
+    /// The workdir's name for people: of the server's own process, which is told another way to it, too.
+    pub fn shown_workdir(&self) -> String {
+        self.options.shown_workdir.as_ref().unwrap_or(&self.workdir).display().to_string()
     }
 
     /// What is known.

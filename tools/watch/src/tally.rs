@@ -2,7 +2,7 @@
 //! What transactions of the log add up to: latency for ever (for Prometheus), for the last second and minute (for the page), the URLs that
 //! are asked for most and cost most, and what was no hit and why. All of it in bounded memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use accesslog::{Hitters, Measure, Ranking};
 use logq::Handling;
@@ -20,10 +20,16 @@ pub const OTHERS: &str = "(other)";
 const TABLE_BYTES: usize = 256 << 10;
 /// What tables show has faded to a half after so many seconds.
 const HALF_LIFE_SECONDS: f64 = 30.0;
+/// The lowest status that counts as an error.
+const LEAST_ERROR: u16 = 500;
 /// The longest reason in a table.
 const MAX_REASON: usize = 160;
 /// Backends' percentiles are those of one to two such stretches.
 const BACKEND_SECONDS: u64 = 15;
+/// Seconds that [`Tally::recent_times`] covers. With a few requests per second, the median of a single second jumps about.
+const SMOOTH_SECONDS: usize = 10;
+/// Handlings whose times the page shows: hits, misses and passes.
+const TIMED: usize = 3;
 
 /// Names with numbers, bounded.
 #[derive(Debug)]
@@ -105,7 +111,10 @@ pub struct Second {
     pub requests: u64,
     /// Of those, answered with 500 or above.
     pub errors: u64,
-    /// Times until the answer's head was ready, by [`Handling`].
+    /// Bytes of the bodies of these errors.
+    pub error_bytes: u64,
+    /// Times until the response's head was ready, by [`Handling`]. Errors aren't among them: a backend that refuses a connection does so
+    /// faster than it ever serves a page.
     pub times: [Window; 5],
 }
 
@@ -126,12 +135,14 @@ pub struct Tally {
     /// Backends of late, by number.
     pub backend_times: BTreeMap<u16, BackendTimes>,
     second: Second,
-    minute: [Window; 3],
+    recent: VecDeque<[Window; TIMED]>,
+    minute: [Window; TIMED],
     seconds: u64,
     hot: Hitters,
     dear: Hitters,
     why: Hitters,
     stores: Hitters,
+    errors: Hitters,
     key: Vec<u8>,
 }
 
@@ -153,12 +164,14 @@ impl Default for Tally {
             client_requests: 0,
             backend_times: BTreeMap::new(),
             second: Second::default(),
+            recent: VecDeque::new(),
             minute: Default::default(),
             seconds: 0,
             hot: table(Measure::Requests),
             dear: table(Measure::BackendTime),
             why: table(Measure::Requests),
             stores: table(Measure::Bytes),
+            errors: table(Measure::Requests),
             key: Vec::new(),
         }
     }
@@ -184,13 +197,19 @@ impl Tally {
         if r.is_restarted || r.is_fragment {
             return;
         }
-        self.second.errors += u64::from(r.status >= 500);
+        let is_error = r.status >= LEAST_ERROR;
+        if is_error {
+            self.second.errors += 1;
+            self.second.error_bytes += r.bytes;
+        }
         let kind = (r.handling, class(r.status), self.vcls.number(stable_vcl(r.vcl)));
         let times = self.requests.entry(kind).or_default();
         times.bytes += r.bytes;
         if let Some(seconds) = r.first_byte {
             times.first_byte.add(seconds);
-            self.second.times[r.handling.index()].add(seconds);
+            if !is_error {
+                self.second.times[r.handling.index()].add(seconds);
+            }
         }
         if let Some(seconds) = r.duration.or(r.first_byte) {
             times.duration.add(seconds);
@@ -210,6 +229,10 @@ impl Tally {
         self.hot.add(&key, &sums, None);
         if sums.backend_seconds > 0.0 {
             self.dear.add(&key, &sums, None);
+        }
+        if is_error {
+            key.splice(0..0, format!("{}\t", r.status).into_bytes());
+            self.errors.add(&key, &sums, None);
         }
         if r.handling != Handling::Hit || r.why.is_some() {
             key.clear();
@@ -247,7 +270,7 @@ impl Tally {
     pub fn end_second(&mut self) -> Second {
         self.seconds += 1;
         let factor = fade_factor();
-        for table in [&mut self.hot, &mut self.dear, &mut self.why, &mut self.stores] {
+        for table in [&mut self.hot, &mut self.dear, &mut self.why, &mut self.stores, &mut self.errors] {
             table.fade(factor);
         }
         if self.seconds.is_multiple_of(BACKEND_SECONDS) {
@@ -255,16 +278,30 @@ impl Tally {
                 times.before = std::mem::take(&mut times.now);
             }
         }
-        let second = std::mem::take(&mut self.second);
+        let mut second = std::mem::take(&mut self.second);
         for (minute, times) in self.minute.iter_mut().zip(&second.times) {
             minute.append(times);
         }
+        if self.recent.len() == SMOOTH_SECONDS {
+            self.recent.pop_front();
+        }
+        let [hits, misses, passes, ..] = &mut second.times;
+        self.recent.push_back([hits, misses, passes].map(std::mem::take));
         second
     }
 
+    /// Percentiles of hits, misses and passes over the last [`SMOOTH_SECONDS`].
+    pub fn recent_times(&self) -> [Option<[f32; 3]>; TIMED] {
+        std::array::from_fn(|n| {
+            let mut all = Window::default();
+            self.recent.iter().filter(|second| second[n].count() > 0).for_each(|second| all.append(&second[n]));
+            all.percentiles()
+        })
+    }
+
     /// Ends a minute: percentiles of hits, misses and passes in it.
-    pub fn end_minute(&mut self) -> [Option<[f32; 3]>; 3] {
-        let out = [0, 1, 2].map(|n: usize| self.minute[n].percentiles());
+    pub fn end_minute(&mut self) -> [Option<[f32; 3]>; TIMED] {
+        let out = std::array::from_fn(|n| self.minute[n].percentiles());
         self.minute.iter_mut().for_each(Window::clear);
         out
     }
@@ -282,6 +319,11 @@ impl Tally {
     /// Reasons and URLs of a kind, with a tab between them.
     pub fn why(&self, most: usize) -> Table {
         (self.why.top(most), 1.0 / fade_factor() - 1.0)
+    }
+
+    /// Statuses of 500 and above and URLs, with a tab between them, by responses.
+    pub fn errors(&self, most: usize) -> Table {
+        (self.errors.top(most), 1.0 / fade_factor() - 1.0)
     }
 
     /// Stores and URLs of a kind, with a tab between them, by bytes that were fetched into them.
@@ -358,14 +400,47 @@ mod tests {
         assert_eq!((tally.client_requests, tally.transactions), (5, 5));
         assert_eq!(tally.vcls.name(tally.requests.keys().next().unwrap().2), "reload");
         let second = tally.end_second();
-        assert_eq!((second.requests, second.errors), (5, 1));
-        assert!(second.times[0].percentiles().unwrap()[0] < 0.11);
+        assert_eq!((second.requests, second.errors, second.error_bytes), (5, 1, 10));
         let key = |table: &Table| String::from_utf8_lossy(&table.0.rows[0].key).into_owned();
         assert_eq!(key(&tally.hot(1)), "a.test/a");
         assert_eq!(key(&tally.dear(1)), "a.test/b/17?x");
         assert_eq!(key(&tally.why(1)), "miss\ta.test/b/#?");
-        assert!(tally.end_minute()[1].unwrap()[2] > 190.0);
+        assert_eq!(key(&tally.errors(1)), "503\ta.test/b/17?x");
+        assert!(tally.recent_times()[0].unwrap()[0] < 0.11);
+        assert!(tally.end_minute()[0].unwrap()[2] < 0.11);
         assert_eq!(tally.end_minute(), [None; 3]);
+    }
+
+    #[test]
+    fn errors_are_no_part_of_the_latency() {
+        let mut tally = Tally::default();
+        for handling in [Handling::Hit, Handling::Miss, Handling::Pass] {
+            tally.add(&Transaction::Request(request(handling, 200, "/a", 0.2)));
+            (0..9).for_each(|_| tally.add(&Transaction::Request(request(handling, 503, "/a", 0.0001))));
+        }
+        tally.end_second();
+        for times in [tally.recent_times(), tally.end_minute()] {
+            assert!(times.iter().all(|t| t.unwrap()[0] > 190.0), "{times:?}");
+        }
+        // Metrics tell them apart by status, so they have all.
+        assert_eq!(tally.requests.values().map(|t| t.first_byte.count()).sum::<u64>(), 30);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_last_ten_seconds() {
+        let mut tally = Tally::default();
+        let median = |tally: &Tally| tally.recent_times()[2].map(|t| t[0].round());
+        for n in 0..10 {
+            let seconds = if n == 0 { 0.08 } else { 0.001 };
+            (0..if n == 0 { 11 } else { 1 })
+                .for_each(|_| tally.add(&Transaction::Request(request(Handling::Pass, 200, "/a", seconds))));
+            tally.end_second();
+        }
+        assert_eq!(median(&tally), Some(80.0));
+        tally.end_second();
+        assert_eq!(median(&tally), Some(1.0));
+        (0..9).for_each(|_| drop(tally.end_second()));
+        assert_eq!(median(&tally), None);
     }
 
     #[test]

@@ -55,6 +55,7 @@ impl Manager {
             leaving_signers: self.signers.leaving().collect(),
             ticket_file: self.ticket_keys.path().map(str::to_owned),
             ticket_due: self.ticket_keys.due().map(|due| due.0),
+            watch_history: self.watcher.history().map(|fd| fd.as_raw_fd()),
             after_death: self.succession.is_after_death(),
             vcls,
             active,

@@ -240,6 +240,7 @@ fn build(options: &Options, state: &State, jail: Rc<Jail>) -> Result<Manager, St
         trial: crate::rollout::Trial::default(),
         watcher: crate::watch::Watcher::new(
             options.watch.as_deref().map(crate::watch::words).transpose()?.unwrap_or_default(),
+            state.watch_history.map(copy).transpose()?,
         ),
         jail,
         clock,

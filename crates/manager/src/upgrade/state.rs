@@ -14,7 +14,7 @@ use cli::handoff::{Quic, Transport};
 use cli::words::split;
 
 /// First line of the text; any change of the lines counts the number up.
-const HEAD: &str = "LACQUER-UPGRADE 5";
+const HEAD: &str = "LACQUER-UPGRADE 6";
 
 /// A listener's sockets and settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,6 +132,8 @@ pub struct State {
     pub ticket_file: Option<String>,
     /// When another key is made, by the monotonic clock.
     pub ticket_due: Option<f64>,
+    /// The file in which processes of `--watch` leave their history.
+    pub watch_history: Option<i32>,
     /// The present worker came after one that died.
     pub after_death: bool,
     pub vcls: Vec<Vcl>,
@@ -189,7 +191,9 @@ impl State {
                 .chain(&self.journal_file)
                 .chain(&self.write_lock)
                 .chain(&self.relay)
-                .chain([&self.certificates, &self.ticket_keys, &self.secrets].into_iter().flatten())
+                .chain(
+                    [&self.certificates, &self.ticket_keys, &self.secrets, &self.watch_history].into_iter().flatten(),
+                )
                 .chain(self.signer.iter().map(|(_, fd)| fd)),
         );
         all.extend(self.vcls.iter().filter_map(|vcl| vcl.keys));
@@ -231,6 +235,7 @@ impl State {
         self.leaving_signers.iter().for_each(|pid| out.line("leaving_signer", [number(*pid)]));
         self.ticket_file.iter().for_each(|path| out.line("ticket_file", [path]));
         self.ticket_due.iter().for_each(|due| out.line("ticket_due", [number(*due)]));
+        self.watch_history.iter().for_each(|fd| out.line("watch_history", [number(*fd)]));
         out.line("after_death", [flag(self.after_death)]);
         self.vcls.iter().for_each(|vcl| out.vcl(vcl));
         self.active.iter().for_each(|name| out.line("active", [name]));
@@ -312,6 +317,7 @@ impl State {
             b"leaving_signer" => self.leaving_signers.push(take.number()?),
             b"ticket_file" => self.ticket_file = Some(take.text()?),
             b"ticket_due" => self.ticket_due = Some(take.seconds()?),
+            b"watch_history" => self.watch_history = Some(take.number()?),
             b"after_death" => self.after_death = take.flag()?,
             b"vcl" => self.vcls.push(take.vcl()?),
             b"active" => self.active = Some(take.text()?),
@@ -581,6 +587,7 @@ mod tests {
             leaving_signers: vec![79],
             ticket_file: Some("/etc/a b".into()),
             ticket_due: Some(123.5),
+            watch_history: Some(32),
             vcls: vec![
                 Vcl {
                     name: "boot".into(),
@@ -613,17 +620,17 @@ mod tests {
     fn it_comes_back() {
         let state = example();
         assert_eq!(State::decode(&state.encode()), Ok(state.clone()));
-        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 27, 28, 30, 31];
+        let all = [4, 5, 6, 8, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 27, 28, 30, 31, 32];
         assert_eq!(state.descriptors().into_iter().collect::<Vec<_>>(), all);
     }
 
     #[test]
     fn another_version_and_unknown_lines_are_refused() {
         let text = |bytes: &[u8]| State::decode(bytes).unwrap_err().to_string();
-        let next = text(b"LACQUER-UPGRADE 6\n");
-        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 6\", not \"LACQUER-UPGRADE 5\"");
-        assert!(text(b"LACQUER-UPGRADE 5\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
-        assert!(text(b"LACQUER-UPGRADE 5\nbooted 1 2\n").ends_with("booted 1 2"));
+        let next = text(b"LACQUER-UPGRADE 7\n");
+        assert_eq!(next, "the running program's state begins with \"LACQUER-UPGRADE 7\", not \"LACQUER-UPGRADE 6\"");
+        assert!(text(b"LACQUER-UPGRADE 6\nnew \"1\"\n").ends_with("can't be read: new \\\"1\\\""));
+        assert!(text(b"LACQUER-UPGRADE 6\nbooted 1 2\n").ends_with("booted 1 2"));
     }
 
     proptest! {

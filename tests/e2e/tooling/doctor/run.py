@@ -456,7 +456,7 @@ def died(report, tool, v, name):
     look = lambda: tool.json("-n", v.n, "--only", "worker-died")[1]
     until(60, lambda: ids(look()) == ["worker-died"])
     r = look()
-    report.check("1 times under this manager" in str(finding(r, "worker-died").get("evidence")), f"{name}: E4: {r}")
+    report.check("once under this manager" in str(finding(r, "worker-died").get("evidence")), f"{name}: E4: {r}")
     until(60, lambda: "running" in v.cli.ask("status"))
     outlived(report, tool, v, name)
     v.cli.ask("stop")

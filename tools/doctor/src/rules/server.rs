@@ -40,10 +40,15 @@ pub const RULES: &[Rule] = &[
             if deaths == 0 {
                 return SOUND;
             }
-            let uptime = server
-                .counter("MGT.uptime")
-                .map_or_else(|_| String::new(), |s| format!(", which runs for {}", time(s as f64)));
-            let died = found(format!("{} times under this manager{uptime}", count(deaths)));
+            let uptime = || {
+                let seconds = server.counter("MGT.uptime").ok();
+                seconds.map_or_else(String::new, |s| format!(", which runs for {}", time(s as f64)))
+            };
+            let often = if deaths == 1 { "once".to_owned() } else { format!("{} times", count(deaths)) };
+            let died = found(match server.before {
+                Some(_) => format!("{often} {}", server.since()),
+                None => format!("{often} under this manager{}", uptime()),
+            });
             let panic = server.told.as_ref().ok().and_then(|told| told.panic.clone());
             Ok(vec![match panic {
                 Some(panic) => died.and(panic),
@@ -257,7 +262,10 @@ pub const RULES: &[Rule] = &[
             let told = facts.server()?.told.as_ref().map_err(Clone::clone)?;
             let sick = told.backends.iter().filter(|backend| backend.is_sick);
             Ok(sick
-                .map(|backend| found_at(&backend.name, format!("admin {}, probe {}", backend.admin, backend.probe)))
+                .map(|backend| {
+                    let probed = || format!("admin {}, probe {}", backend.admin, backend.probe);
+                    found_at(&backend.name, backend.reason.clone().unwrap_or_else(probed))
+                })
                 .collect())
         },
     },

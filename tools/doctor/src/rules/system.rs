@@ -3,9 +3,14 @@
 
 use std::path::Path;
 
+use base::text::binary_bytes;
+
 use crate::facts::Facts;
 use crate::host::{Host, Mount, mount_of};
 use crate::rule::{Area, Finding, Rule, SOUND, Severity, count, found_at, percent, when};
+
+/// Bytes that a working directory needs: a worker's counters, and a VCL with its sources.
+const LEAST_ROOM: u64 = 16 << 20;
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -26,6 +31,27 @@ pub const RULES: &[Rule] = &[
             when(!["tmpfs", "ramfs"].contains(&mount.kind.as_str()), || {
                 format!("{} is on {} ({})", workdir.display(), mount.point, mount.kind)
             })
+        },
+    },
+    Rule {
+        id: "disk-full",
+        area: Area::Host,
+        severity: Severity::Fault,
+        what: "The file system of the working directory is full",
+        why: "No VCL can be loaded and no worker can begin: a reload fails, and a worker that ends stays away. The server's log, its counters and \
+              the journal of bans are there.",
+        remedy: &["df -h {}", "du -xah {} | sort -h | tail    # the largest files", "(then: varnishadm start)"],
+        evidence: "statvfs of the working directory: less than 16 MB to write",
+        look: |facts| {
+            let workdir = facts.server()?.workdir.as_deref().ok_or("the server's directory isn't known")?;
+            let room = facts.host.room(workdir)?;
+            let finding = || {
+                found_at(
+                    workdir.display().to_string(),
+                    format!("{} are left in {}", binary_bytes(room), workdir.display()),
+                )
+            };
+            Ok(if room < LEAST_ROOM { vec![finding()] } else { Vec::new() })
         },
     },
     Rule {

@@ -191,6 +191,7 @@ impl Bed {
                 name: "boot.a".into(),
                 admin: "probe".into(),
                 probe: "8 of 8, healthy".into(),
+                reason: None,
                 is_sick: false,
             }],
             ..Told::default()
@@ -202,9 +203,11 @@ impl Bed {
             worker: Some(WORKER),
             counters,
             before: None,
+            span: "while it was watched",
             told: Ok(told),
         };
-        let facts = Facts { host: Host::new(&dir, Some(WORKER)), server: Ok(server), traffic: Ok(traffic()) };
+        let mut facts = Facts { host: Host::new(&dir, Some(WORKER)), server: Ok(server), traffic: Ok(traffic()) };
+        facts.host.room = |_| Ok(1 << 30);
         let bed = Bed { dir, facts };
         FILES.iter().for_each(|(path, text)| bed.write(path, text));
         bed
@@ -325,6 +328,7 @@ const PLANTS: &[(&str, Plant)] = &[
     ("thp", |b| b.write("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n")),
     ("overcommit", |b| b.write("proc/sys/vm/overcommit_memory", "2\n")),
     ("log-on-disk", |b| b.edit("proc/100/mountinfo", "tmpfs tmpfs", "ext4 /dev/sda2")),
+    ("disk-full", |b| b.facts.host.room = |_| Ok(1 << 20)),
     ("store-atime", |b| {
         b.edit("proc/99/cmdline", "malloc,4G", "file,/data/store,10G");
         b.edit("proc/100/mountinfo", "rw,noatime", "rw,relatime");

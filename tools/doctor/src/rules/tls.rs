@@ -26,7 +26,7 @@ pub const RULES: &[Rule] = &[
         id: "certificate-ending",
         area: Area::Server,
         severity: Severity::Warning,
-        what: "A certificate expires soon, and nobody has renewed it",
+        what: "A certificate that nobody has renewed expires soon",
         why: "Less than 14 days are left, or a sixth of its time: what renews by itself would have done so.",
         remedy: &[
             "lacquer tls status    # which, and what went wrong with its files or by ACME",
@@ -37,7 +37,9 @@ pub const RULES: &[Rule] = &[
             let Some(server) = with_certificates(facts)? else { return SOUND };
             let ending = server.counter("MGT.certs_ending")?;
             let left = server.counter("MGT.certs_next_end")?;
-            when(ending > 0, || format!("{} certificates, the first in {}", count(ending), time(left as f64)))
+            let each = if ending == 1 { "" } else { ", the first" };
+            let noun = if ending == 1 { "certificate" } else { "certificates" };
+            when(ending > 0, || format!("{} {noun}{each} in {}", count(ending), time(left as f64)))
         },
     },
     Rule {

@@ -5,8 +5,10 @@
 const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 // Places in a point, as history.rs writes it.
-const P = { at: 0, req: 1, hit: 2, miss: 3, pass: 4, pipe: 5, synth: 6, bytes: 7, fetched: 8, err: 9, hit50: 10, hit99: 12, miss50: 13, miss99: 15, pass50: 16, pass99: 18, share: 19 };
+const P = { at: 0, req: 1, hit: 2, miss: 3, pass: 4, pipe: 5, synth: 6, bytes: 7, fetched: 8, err: 9, hit50: 10, hit99: 12, miss50: 13, miss99: 15, pass50: 16, pass99: 18, share: 19, errbytes: 20 };
 const KEPT = { seconds: 300, minutes: 1440 };
+// Errors from which on they are red, as in doctor's rule `errors`: so many, and that share, in the last 30 s.
+const MANY_ERRORS = 5, ERROR_SHARE = .02, ERROR_SECONDS = 30;
 const state = { about: {}, seconds: [], minutes: [], range: "seconds", second: null, cursor: {} };
 
 // ---- numbers
@@ -33,7 +35,8 @@ function svg(name, attributes, text) {
   if (text != null) e.textContent = text;
   return e;
 }
-// Rows are kept and refilled, so that focus and selection stay. A cell is a text, or [text, class], or a node.
+// Rows are kept and refilled, so that focus and selection stay. A cell is a text, or [text, class, title], or a node, or a link:
+// { text, href, small, explain }.
 function rows(id, list, cells, empty) {
   const body = $(id).tBodies[0], columns = $(id).tHead.rows[0].cells.length;
   if (!list.length) {
@@ -52,6 +55,7 @@ function rows(id, list, cells, empty) {
     wanted.forEach((cell, n) => {
       let td = tr.cells[n];
       if (!td) { td = el(n === 0 ? "th" : "td"); if (n === 0) td.scope = "row"; tr.append(td); }
+      if (cell?.href) { link(td, cell); return; }
       if (cell instanceof Node) { td.className = ""; td.replaceChildren(cell); return; }
       const [text, cls, title] = Array.isArray(cell) ? cell : [cell, ""];
       if (td.textContent !== text || td.firstElementChild) td.textContent = text;
@@ -60,6 +64,20 @@ function rows(id, list, cells, empty) {
     });
   });
 }
+function link(td, { text, href, small, explain, cls, title }) {
+  let a = td.firstElementChild;
+  if (a?.tagName !== "A") { a = el("a"); td.replaceChildren(a); }
+  if (a.textContent !== text) a.textContent = text;
+  if (a.getAttribute("href") !== href) a.setAttribute("href", href);
+  if (explain) a.dataset.explain = explain; else delete a.dataset.explain;
+  if ((td.children[1]?.textContent ?? "") !== (small ?? "")) { td.children[1]?.remove(); if (small) td.append(el("small", small)); }
+  td.className = cls || "";
+  td.title = title || "";
+}
+// A URL leads to its explanation. One with numbers left out ("#"), a query ("?" at its end) or a part left out is none that could be asked, nor is
+// one without its host.
+const url = (text) => state.about.cli && !/^\/|#|\?$|\.\.\.$/.test(text) ? { text, href: "#explain", explain: text, cls: "url", title: "Explain this URL" } : [text, "url"];
+const reason = (name, more) => ({ href: `book#${name.replaceAll("_", "-")}`, ...more });
 function facts(id, list) {
   const dl = $(id);
   while (dl.children.length > 2 * list.length) dl.lastElementChild.remove();
@@ -85,9 +103,9 @@ const tag = (text, cls) => el("span", text, `tag ${cls}`);
 // ---- charts
 const points = () => state[state.range];
 function spark(id, of, floor) {
-  const root = $(id), data = state.seconds.slice(-120).map(of), known = data.filter((n) => n != null);
+  const root = $(id), end = state.seconds.at(-1)?.[P.at], list = state.seconds.filter((p) => p[P.at] > end - 120), data = list.map(of), known = data.filter((n) => n != null);
   if (known.length < 2) { root.replaceChildren(); return; }
-  const top = Math.max(floor, ...known) * 1.08, W = 200, H = 34, step = W / 119, x = (n) => W - (data.length - 1 - n) * step, y = (v) => H - 2 - (v / top) * (H - 6);
+  const top = Math.max(floor, ...known) * 1.08, W = 200, H = 34, step = W / 119, x = (n) => W - (end - list[n][P.at]) * step, y = (v) => H - 2 - (v / top) * (H - 6);
   let line = "", pen = "M", first = null, last = 0;
   data.forEach((v, n) => { if (v == null) return; line += `${pen}${x(n).toFixed(1)} ${y(v).toFixed(1)}`; pen = "L"; first ??= n; last = n; });
   root.setAttribute("viewBox", `0 0 ${W} ${H}`);
@@ -100,12 +118,14 @@ function nice(top) {
 }
 function frame(root, list, marks, y, label) {
   const box = root.getBoundingClientRect(), W = Math.max(240, box.width), H = Math.max(120, box.height), left = 46, bottom = 18, right = 6, top = 8;
-  const most = KEPT[state.range], step = (W - left - right) / (most - 1), x = (n) => W - right - (list.length - 1 - n) * step;
+  const most = KEPT[state.range], step = (W - left - right) / (most - 1), unit = state.range === "seconds" ? 1 : 60, last = list.length ? list[list.length - 1][P.at] : 0;
+  // By time: nothing was seen while no watcher ran.
+  const x = (n) => W - right - ((last - list[n][P.at]) / unit) * step;
   const g = { W, H, left, bottom, right, top, x, step, y: (v) => top + (1 - y(v)) * (H - top - bottom) };
   root.setAttribute("viewBox", `0 0 ${W} ${H}`);
   const out = [];
   for (const mark of marks) out.push(svg("line", { class: "grid", x1: left, x2: W - right, y1: g.y(mark), y2: g.y(mark) }), svg("text", { x: left - 6, y: g.y(mark) + 4, "text-anchor": "end" }, label(mark)));
-  const last = list.length ? list[list.length - 1][P.at] : 0, every = state.range === "seconds" ? 60 : 4 * 3600, unit = state.range === "seconds" ? 1 : 60;
+  const every = state.range === "seconds" ? 60 : 4 * 3600;
   for (let t = Math.floor(last / every) * every; list.length && t > last - most * unit; t -= every) {
     const at = W - right - ((last - t) / unit) * step;
     if (at < left + 14 || at > W - 14) continue;
@@ -113,7 +133,13 @@ function frame(root, list, marks, y, label) {
   }
   return [g, out];
 }
-const STACK = [["hit", "hits"], ["miss", "misses"], ["pass", "passes"], ["pipe", "pipes"], ["synth", "made by VCL"]];
+const STACK = [["hit", "hits"], ["miss", "misses"], ["pass", "passes"], ["pipe", "pipes"], ["synth", "synthetic"]];
+// The list's pieces between which nothing was seen: [first, last] of each.
+function pieces(list) {
+  const most = 5 * (state.range === "seconds" ? 1 : 60), out = [];
+  list.forEach((p, n) => { if (!n || p[P.at] - list[n - 1][P.at] > most) out.push([n, n]); else out.at(-1)[1] = n; });
+  return out;
+}
 function drawRequests() {
   const root = $("c-req"), list = points(), sums = list.map((p) => STACK.reduce((sum, [k]) => sum + (p[P[k]] || 0), 0));
   const top = nice(Math.max(1, ...sums)), [g, out] = frame(root, list, [0, top / 2, top], (v) => v / top, (v) => short(v));
@@ -121,13 +147,15 @@ function drawRequests() {
   for (const [key] of STACK) {
     const over = list.map((p, n) => under[n] + (p[P[key]] || 0));
     if (list.length > 1 && over.some((v, n) => v > under[n])) {
-      const up = over.map((v, n) => `${g.x(n).toFixed(1)} ${g.y(v).toFixed(1)}`), down = under.map((v, n) => `${g.x(n).toFixed(1)} ${g.y(v).toFixed(1)}`).reverse();
-      const path = svg("path", { class: `area c-${key}`, d: `M${up.join("L")}L${down.join("L")}Z` });
-      out.push(path);
+      const up = over.map((v, n) => `${g.x(n).toFixed(1)} ${g.y(v).toFixed(1)}`), down = under.map((v, n) => `${g.x(n).toFixed(1)} ${g.y(v).toFixed(1)}`);
+      const d = pieces(list).map(([a, b]) => `M${up.slice(a, b + 1).join("L")}L${down.slice(a, b + 1).reverse().join("L")}Z`).join("");
+      out.push(svg("path", { class: `area c-${key}`, d }));
     }
     under = over;
   }
-  finish(root, g, out, list, (p) => `${clock(p[P.at])}: ${rate(p[P.req])} requests/s, ${rate(p[P.hit])} hits, ${rate(p[P.miss])} misses, ${rate(p[P.pass])} passes, ${rate(p[P.pipe])} pipes, ${rate(p[P.synth])} made by VCL; ${bytes(p[P.bytes])}/s out, ${bytes(p[P.fetched])}/s from backends`);
+  // Whatever they were, hits or misses: a line over all.
+  if (list.some((p) => p[P.err] > 0)) out.push(svg("path", { class: "line errors", d: pieces(list).map(([a, b]) => "M" + list.slice(a, b + 1).map((p, n) => `${g.x(a + n).toFixed(1)} ${g.y(Math.min(top, p[P.err])).toFixed(1)}`).join("L")).join("") }));
+  finish(root, g, out, list, (p) => `${clock(p[P.at])}: ${rate(p[P.req])} requests/s, ${rate(p[P.err])} errors, ${rate(p[P.hit])} hits, ${rate(p[P.miss])} misses, ${rate(p[P.pass])} passes, ${rate(p[P.pipe])} pipes, ${rate(p[P.synth])} synthetic; ${bytes(p[P.bytes])}/s out, ${bytes(p[P.fetched])}/s from backends`);
 }
 const LINES = [["hit50", "c-hit", ""], ["hit99", "c-hit", "far"], ["miss50", "c-miss", ""], ["miss99", "c-miss", "far"], ["pass50", "c-pass", ""], ["pass99", "c-pass", "far"]];
 function drawTimes() {
@@ -136,8 +164,9 @@ function drawTimes() {
   const marks = []; for (let e = low; e <= high; e++) marks.push(10 ** e);
   const [g, out] = frame(root, list, marks, (v) => (Math.log10(Math.max(v, 10 ** low)) - low) / (high - low), ms);
   for (const [key, cls, far] of LINES) {
-    let d = "", pen = "M", gap = 0;
-    list.forEach((p, n) => { const v = p[P[key]]; if (v == null) { if (++gap > 5) pen = "M"; return; } gap = 0; d += `${pen}${g.x(n).toFixed(1)} ${g.y(v).toFixed(1)}`; pen = "L"; });
+    let d = "", pen = "M", seen = 0;
+    const most = 5 * (state.range === "seconds" ? 1 : 60);
+    list.forEach((p, n) => { const v = p[P[key]]; if (v == null) return; if (p[P.at] - seen > most) pen = "M"; seen = p[P.at]; d += `${pen}${g.x(n).toFixed(1)} ${g.y(v).toFixed(1)}`; pen = "L"; });
     if (d) out.push(svg("path", { class: `line ${cls} ${far}`, d }));
   }
   finish(root, g, out, list, (p) => `${clock(p[P.at])}: hits ${ms(p[P.hit50])}, 99 % ${ms(p[P.hit99])}; misses ${ms(p[P.miss50])}, 99 % ${ms(p[P.miss99])}; passes ${ms(p[P.pass50])}, 99 % ${ms(p[P.pass99])}`);
@@ -145,12 +174,12 @@ function drawTimes() {
 function finish(root, g, out, list, say) {
   const at = state.cursor[root.id];
   if (at != null && list.length) {
-    const n = Math.max(0, list.length - 1 - at), x = g.x(n);
+    const when = list[list.length - 1][P.at] - at * (state.range === "seconds" ? 1 : 60), after = list.findIndex((p) => p[P.at] >= when), n = Math.max(0, after), x = g.x(n);
     out.push(svg("line", { class: "cursor", x1: x, x2: x, y1: g.top, y2: g.H - g.bottom }));
     put(root.getAttribute("aria-describedby"), say(list[n]));
   }
   root.replaceChildren(...out);
-  root.setAttribute("aria-label", list.length ? `${root.id === "c-req" ? "Requests a second" : "Time to first byte"}, latest: ${say(list[list.length - 1])}` : "no data yet");
+  root.setAttribute("aria-label", list.length ? `${root.id === "c-req" ? "Requests per second" : "Time to first byte"}, latest: ${say(list[list.length - 1])}` : "no data yet");
   root.geometry = g;
 }
 function cursor(root, draw) {
@@ -158,13 +187,13 @@ function cursor(root, draw) {
     const g = root.geometry, box = root.getBoundingClientRect();
     if (!g) return;
     const back = Math.round((g.W - g.right - (e.clientX - box.left) * (g.W / box.width)) / g.step);
-    state.cursor[root.id] = Math.max(0, Math.min(points().length - 1, back));
+    state.cursor[root.id] = Math.max(0, Math.min(KEPT[state.range] - 1, back));
     draw();
   });
   root.addEventListener("pointerleave", () => { delete state.cursor[root.id]; draw(); });
   root.addEventListener("keydown", (e) => {
     const move = { ArrowLeft: 1, ArrowRight: -1, PageUp: 30, PageDown: -30, Home: 1e9, End: -1e9 }[e.key];
-    if (e.key === "Escape") delete state.cursor[root.id]; else if (move) state.cursor[root.id] = Math.max(0, Math.min(points().length - 1, (state.cursor[root.id] ?? (move > 0 ? -1 : 1)) + move)); else return;
+    if (e.key === "Escape") delete state.cursor[root.id]; else if (move) state.cursor[root.id] = Math.max(0, Math.min(KEPT[state.range] - 1, (state.cursor[root.id] ?? (move > 0 ? -1 : 1)) + move)); else return;
     e.preventDefault();
     draw();
   });
@@ -178,9 +207,10 @@ function draw() {
   const d = state.second;
   if (!d) return;
   const p = d.point || [], t = d.totals, last = state.seconds.slice(-10), sum = (at) => last.reduce((s, q) => s + (q[at] || 0), 0);
-  const up = d.server.worker != null, s = $("state"), l = $("log");
-  s.className = up ? "pill good" : "pill bad";
-  put("state", up ? "running" : d.server.manager != null ? "no worker runs" : "no server runs here");
+  const l = $("log");
+  problems(d);
+  put("program", d.server.program || "Lacquer");
+  put("uptime", d.server.manager != null ? `up ${span(d.server.manager)}` : "");
   const log = !d.log.open ? ["no log", "bad"] : d.log.sampled ? [`log sampled: 1 of ${num(1 / d.log.share, d.log.share > .2 ? 1 : 0)} read`, "warn"] : ["whole log read", "quiet"];
   if (d.log.overruns) { log[0] += `; lost ${num(d.log.overruns)} ×`; log[1] = "warn"; }
   if (d.log.open && d.log.late_ms > 5000 && (p[P.req] || 0) > 1) { log[0] += `; late by ${span(d.log.late_ms / 1000)}`; log[1] = "warn"; }
@@ -194,40 +224,45 @@ function draw() {
   put("t-req-s", `${bytes(p[P.bytes])}/s out`);
   put("t-hit", percent(looked ? sum(P.hit) / looked : null));
   put("t-hit-s", asked ? `${percent(sum(P.hit) / asked)} of all requests` : "nothing was asked for");
-  put("t-bytes", percent(out ? Math.max(0, 1 - fetched / out) : null));
+  const errors = sum(P.err), failing = asked ? errors / asked : 0;
+  put("t-bytes", percent(byteHits(out, fetched, sum(P.errbytes), asked, errors)));
   put("t-bytes-s", `${bytes(p[P.fetched])}/s fetched`);
-  const recent = (at) => { for (let n = last.length - 1; n >= 0; n--) if (last[n][at] != null) return last[n][at]; return null; };
+  const recent = (at) => p[at] ?? null;
   put("t-fast", ms(recent(P.hit50)));
   put("t-fast-s", `99 %: ${ms(recent(P.hit99))}`);
   put("t-slow", ms(recent(P.miss50)));
   put("t-slow-s", `99 %: ${ms(recent(P.miss99))}`);
   put("t-pass", ms(recent(P.pass50)));
   put("t-pass-s", `99 %: ${ms(recent(P.pass99))}`);
-  put("t-err", rate(p[P.err]));
-  put("t-err-s", `${rate(d.rates.fetch_failed)} failed fetches/s`);
+  put("t-err", asked ? percent(failing) : "–");
+  put("t-err-s", `${rate(errors / Math.max(1, last.length))} per second`);
+  $("tile-err").title = `Responses of 500 and above in the last 10 s. Failed fetches: ${rate(d.rates.fetch_failed)} per second`;
+  const lately = state.seconds.slice(-ERROR_SECONDS), total = (at) => lately.reduce((s, q) => s + (q[at] || 0), 0);
+  $("tile-err").classList.toggle("bad", total(P.err) >= MANY_ERRORS && total(P.err) >= ERROR_SHARE * total(P.req));
   spark("s-req", (q) => q[P.req], 1);
   spark("s-hit", (q) => q[P.hit] + q[P.miss] ? q[P.hit] / (q[P.hit] + q[P.miss]) : null, 1);
-  spark("s-bytes", (q) => q[P.bytes] ? Math.max(0, 1 - q[P.fetched] / q[P.bytes]) : null, 1);
+  spark("s-bytes", (q) => byteHits(q[P.bytes], q[P.fetched], q[P.errbytes], q[P.req], q[P.err]), 1);
   spark("s-fast", (q) => q[P.hit50], .01);
   spark("s-slow", (q) => q[P.miss50], .1);
   spark("s-pass", (q) => q[P.pass50], .1);
-  spark("s-err", (q) => q[P.err], 1);
+  spark("s-err", (q) => q[P.req] ? Math.min(1, q[P.err] / q[P.req]) : null, .1);
   drawRequests();
   drawTimes();
 
+  rows("errtab", d.errors, ([[status, where], r]) => [[status, "c-bad"], url(where), [rate(r), "n"]], "No response was an error.");
   const most = Math.max(1e-9, ...d.nohit.map((r) => r[2]));
   $("nohit").parentElement.hidden = !d.nohit.length && (t.client_req || 0) > 0;
   $("nohit-none").hidden = !$("nohit").parentElement.hidden;
-  rows("nohit", d.nohit, ([name, total, r, text]) => { const cell = el("span", name.replaceAll("_", " ")); cell.append(el("small", text)); return [cell, [rate(r), "n"], meter(r / most), [short(total), "n"]]; }, "Everything was a hit so far.");
-  rows("whyurl", d.why, ([[why, url], r]) => [[why.replace(/\S*\/(\S+:\d+)$/, "$1"), "why", why], [url, "url"], [rate(r), "n"]], "Nothing of late.");
+  rows("nohit", d.nohit, ([name, total, r, text, word]) => [reason(word || name, { text: name.replaceAll("_", " "), small: text }), [rate(r), "n"], meter(r / most), [short(total), "n"]], "Everything was a hit so far.");
+  rows("whyurl", d.why, ([[why, where], r]) => [reason(why.split(":")[0], { text: why.replace(/\S*\/(\S+:\d+)$/, "$1"), cls: "why", title: why }), url(where), [rate(r), "n"]], "Nothing of late.");
   // Where the server doesn't log reasons, only the kinds of handling are known.
   const bare = d.why.some(([[why]]) => ["miss", "pass"].includes(why));
   put("why-note", bare ? "param.set log_no_hit on has the server log each reason with its line of VCL (Lacquer only)." : "");
 
-  put("back-s", d.backends.all > d.backends.rows.length ? `${d.backends.rows.length} of ${d.backends.all}, those asked most` : "");
+  put("back-s", d.backends.all > d.backends.rows.length ? `${d.backends.rows.length} of ${d.backends.all}: the sick ones, then those with most requests` : "");
   rows("backtab", d.backends.rows, (b) => {
-    const health = !b.probed ? tag("no probe", "quiet") : b.well ? tag("well", "good") : tag("sick", "bad");
-    if (b.since) health.title = `since ${clock(b.since)}`;
+    const health = !b.probed ? tag("no probe", "quiet") : b.well ? tag("healthy", "good") : tag("sick", "bad");
+    if (b.since) { health.title = `since ${clock(b.since)}`; if (!b.well) health.append(` since ${clock(b.since)}`); }
     const probe = el("span", null, "probe");
     if (b.probed) for (let bit = 7; bit >= 0; bit--) probe.append(el("i", null, (parseInt(b.happy.slice(-2), 16) >> bit) & 1 ? "" : "bad"));
     probe.setAttribute("role", "img");
@@ -236,28 +271,66 @@ function draw() {
     return [[b.name, "url"], b.vcl, health, probe, [rate(b.rate), "n"], [bytes(b.bytes), "n"], [ms(p50), "n"], [ms(p99), "n"], [num(b.conn), "n"], [num(b.fail + b.failed), "n"], [num(b.unhealthy + b.busy), "n"]];
   }, "No backend was used yet, or the VCL has none.");
 
-  rows("hot", d.hot, ([[url], r, b, , hits]) => [[url, "url"], [rate(r), "n"], [bytes(b), "n"], [percent(hits), "n"]], "Nothing of late.");
-  rows("dear", d.dear, ([[url], r, , busy]) => [[url, "url"], [percent(busy), "n"], [rate(r), "n"], [ms(r ? busy / r * 1000 : null), "n"]], "No backend was waited for of late.");
-  rows("storetab", d.stores, (x) => { const all = x.used + x.free, share = x.free ? x.used / all : null; const name = el("span", x.name); name.append(el("small", { SMA: "memory", SMF: "file", DISK: "disk", SMU: "umem" }[x.kind] || x.kind)); return [name, [bytes(x.used), "n"], x.free ? meter(share, share > .97) : "", [x.free ? bytes(x.free) : "no bound", "n"], [num(x.fails), "n"]]; }, "No store.");
-  rows("fill", d.fill, ([[store, url], r, b]) => [store, [url, "url"], [bytes(b), "n"], [rate(r), "n"]], "Nothing was fetched of late.");
+  rows("hot", d.hot, ([[where], r, b, , hits]) => [url(where), [rate(r), "n"], [bytes(b), "n"], [percent(hits), "n"]], "Nothing of late.");
+  rows("dear", d.dear, ([[where], r, , busy]) => [url(where), [percent(busy), "n"], [rate(r), "n"], [ms(r ? busy / r * 1000 : null), "n"]], "No backend was waited for of late.");
+  rows("storetab", d.stores, (x) => { const all = x.used + x.free, share = x.free ? x.used / all : null; const name = el("span", x.name); name.append(el("small", `${{ SMA: "memory", SMF: "file", DISK: "disk", SMU: "umem" }[x.kind] || x.kind}${x.name === "Transient" ? ": short-lived objects and passed responses" : /^s\d+$/.test(x.name) ? `: option -s number ${Number(x.name.slice(1)) + 1}` : ""}`)); return [name, [bytes(x.used), "n"], x.free ? meter(share, share > .97) : "", [x.free ? bytes(x.free) : "no bound", "n"], [num(x.fails), "n"]]; }, "No store.");
+  rows("fill", d.fill, ([[store, where], r, b]) => [store, url(where), [bytes(b), "n"], [rate(r), "n"]], "Nothing was fetched of late.");
   facts("objects", [["Objects", num(t.n_object), "n_object"], ["Expired", `${rate(d.rates.n_expired)} / s`], ["Evicted to make room", `${rate(d.rates.n_lru_nuked)} / s`], ...(t.mem_used ? [["Memory of the server", bytes(t.mem_used)]] : [])]);
-  facts("totals", [["Requests", num(t.client_req), "client_req"], ["Hits", num(t.cache_hit), "cache_hit"], ["… in grace", num(t.cache_hit_grace), "cache_hit_grace"], ["Misses", num(t.cache_miss), "cache_miss"], ["Passes", num(t.s_pass), "s_pass"], ["Pipes", num(t.s_pipe), "s_pipe"], ["Made by VCL", num(t.s_synth), "s_synth"], ["Fetches", num(t.s_fetch), "s_fetch"], ["… in the background", num(t.s_bgfetch), "s_bgfetch"], ["… failed", num(t.fetch_failed), "fetch_failed", t.fetch_failed ? "bad" : ""], ["Bytes of bodies sent", bytes(t.s_resp_bodybytes), "s_resp_bodybytes"], ["Connections", num(t.sess_conn), "sess_conn"], ["Refused for lack of room", num((t.sess_dropped || 0) + (t.req_dropped || 0)), "dropped", t.sess_dropped ? "bad" : ""]]);
-  facts("bans", [["Bans on the list", num(t.bans), "bans"], ["… that are done", num(t.bans_completed), "bans_completed"], ["Bans made", `${num(t.bans_added)}, ${rate(d.rates.bans_added)} / s`], ["Objects banned", `${num((t.bans_obj_killed || 0) + (t.bans_lurker_obj_killed || 0))}, ${rate(d.rates.bans_obj_killed)} / s`], ["Tests by the lurker", `${rate(d.rates.lurker_tested)} / s`], ["Purges", `${num(t.n_purges)}, ${rate(d.rates.n_purges)} / s`], ["Objects purged", num(t.n_obj_purged)]]);
+  facts("totals", [["Requests", num(t.client_req), "client_req"], ["Hits", num(t.cache_hit), "cache_hit"], ["… in grace", num(t.cache_hit_grace), "cache_hit_grace"], ["Misses", num(t.cache_miss), "cache_miss"], ["Passes", num(t.s_pass), "s_pass"], ["Pipes", num(t.s_pipe), "s_pipe"], ["Synthetic", num(t.s_synth), "s_synth"], ["Fetches", num(t.s_fetch), "s_fetch"], ["… in the background", num(t.s_bgfetch), "s_bgfetch"], ["… failed", num(t.fetch_failed), "fetch_failed", t.fetch_failed ? "bad" : ""], ["Bytes of bodies sent", bytes(t.s_resp_bodybytes), "s_resp_bodybytes"], ["Connections", num(t.sess_conn), "sess_conn"], ["Refused for lack of a slot", num((t.sess_dropped || 0) + (t.req_dropped || 0)), "dropped", t.sess_dropped ? "bad" : ""]]);
+  facts("bans", [["Bans on the list", num(t.bans), "bans"], ["… completed", num(t.bans_completed), "bans_completed"], ["Bans made", `${num(t.bans_added)}, ${rate(d.rates.bans_added)} / s`], ["Objects banned", `${num((t.bans_obj_killed || 0) + (t.bans_lurker_obj_killed || 0))}, ${rate(d.rates.bans_obj_killed)} / s`], ["Tests by the lurker", `${rate(d.rates.lurker_tested)} / s`], ["Purges", `${num(t.n_purges)}, ${rate(d.rates.n_purges)} / s`], ["Objects purged", num(t.n_obj_purged)]]);
   const v = d.server;
-  facts("workers", [["Manager runs for", span(v.manager)], ["Worker runs for", span(v.worker)], ["Workers started", num(v.starts)], ["Panics", num(v.panics), "panics", v.panics ? "bad" : ""], ["Died of a signal", num(v.died), "died", v.died ? "bad" : ""], ["Stopped, ended", `${num(v.stopped)}, ${num(v.exits)}`], ["VCLs loaded", num(t.n_vcl), "n_vcl"], ...Object.entries(d.vcls.backends).slice(0, 12).map(([name, n]) => [`… ${name}`, n === 1 ? "1 backend" : `${n} backends`])]);
+  facts("workers", [["Manager up", span(v.manager)], ["Worker up", span(v.worker)], ["Workers started", num(v.starts)], ["Panics", num(v.panics), "panics", v.panics ? "bad" : ""], ["Killed by a signal", num(v.died), "died", v.died ? "bad" : ""], ["Stopped, ended", `${num(v.stopped)}, ${num(v.exits)}`], ["VCLs loaded", num(t.n_vcl), "n_vcl"], ...Object.entries(d.vcls.backends).slice(0, 12).map(([name, n]) => [`… ${name}`, n === 1 ? "1 backend" : `${n} backends`])]);
   const events = d.events.slice(0, 50);
-  if (!events.length) events.push([d.t, "", "Nothing since watching began."]);
+  if (!events.length) events.push([d.t, "", "Nothing yet."]);
   const seen = JSON.stringify(events[0]) + events.length;
   if ($("events").dataset.seen !== seen) {
     $("events").dataset.seen = seen;
     $("events").replaceChildren(...events.map(([at, kind, text]) => { const li = el("li"); const time = el("time", clock(at)); li.append(time, el("span", text, kind)); return li; }));
   }
-  put("foot", `${state.about.workdir || ""} · ${num(d.viewers)} looking${d.lost ? ` · ${num(d.lost)} seconds were lost to slow viewers` : ""} · hidden in records: ${(state.about.hidden || []).slice(0, 4).join(", ") || "nothing"} …`);
+  put("foot", `${state.about.workdir || ""} · ${num(d.viewers)} ${d.viewers === 1 ? "viewer" : "viewers"}${d.lost ? ` · ${num(d.lost)} seconds were lost to slow viewers` : ""} · hidden in records: ${(state.about.hidden || []).slice(0, 4).join(", ") || "nothing"} …`);
+}
+
+// ---- problems
+// The share of sent bytes that weren't fetched. A response that failed was neither sent nor fetched: it counts as a fetch of average size, so
+// that a dead backend doesn't look like a better cache.
+function byteHits(out, fetched, errbytes, asked, errors) {
+  const good = Math.max(0, out - errbytes), missing = asked > errors ? errors * good / (asked - errors) : 0;
+  return good + missing ? Math.max(0, 1 - (fetched + missing) / (good + missing)) : null;
+}
+// The strip below the header, the pill, the title and the icon all say the same. `silent`: for how long nothing was heard.
+function problems(d, silent = 0) {
+  const list = silent ? [{ id: "silent", bad: true, part: "now", since: 0, what: "These figures are old", detail: `nothing was heard from lacquer watch for ${span(silent)}`, fix: [] }, ...d.problems] : d.problems;
+  const worst = !list.length ? "good" : list.some((p) => p.bad) ? "bad" : "warn", body = $("problem-list"), old = new Map([...body.children].map((li) => [li.dataset.key, li]));
+  const items = list.map((p) => {
+    const key = `${p.id} ${p.what.replace(/[\d.]+ %/, "")}`, known = old.get(key), li = known || el("li");
+    if (!known) {
+      li.dataset.key = key;
+      li.append(el("a"));
+      if (p.fix.length) { const more = el("details"); more.append(el("summary", "What to do"), el("p", p.why), el("pre", p.fix.join("\n"), "out")); li.append(more); }
+    }
+    const text = `${p.what}${p.since ? ` ${p.past ? "at" : "since"} ${clock(p.since)}` : ""}${p.detail ? `: ${p.detail}` : ""}`, a = li.firstElementChild;
+    if (a.textContent !== text) a.textContent = text;
+    a.setAttribute("href", `#${p.part}`);
+    li.className = p.bad ? "bad" : "warn";
+    return li;
+  });
+  // Moved only when they have changed: an alert is read aloud each time.
+  if (items.length !== body.children.length || items.some((li, n) => li !== body.children[n])) body.replaceChildren(...items);
+  $("ok").hidden = list.length > 0;
+  put("ok", "OK: no problem in the last minute");
+  $("problems").className = `problems ${worst}`;
+  $("state").className = `pill ${worst}`;
+  const up = d.server.worker != null, count = list.length === 1 ? "1 problem" : `${list.length} problems`;
+  put("state", silent ? `no news for ${span(silent)}` : d.server.manager == null ? "no server runs here" : !up ? "no worker runs" : list.length ? count : "running");
+  const title = `${list.length ? `${worst === "bad" ? "✖" : "▲"} ${list[0].what}` : "OK"} – ${state.about.name || "Lacquer watch"}`;
+  if (document.title !== title) document.title = title;
+  const icon = worst === "good" ? "icon.svg" : `icon-${worst}.svg`;
+  if ($("icon").getAttribute("href") !== icon) $("icon").setAttribute("href", icon);
 }
 
 // ---- from the server
 async function begin() {
-  const answer = await fetch("/api/state");
+  const answer = await fetch("api/state");
   if (answer.status === 401) { location.reload(); return; }
   const all = await answer.json();
   Object.assign(state, { about: all.about, seconds: all.history.seconds, minutes: all.history.minutes, second: all.second });
@@ -287,7 +360,7 @@ function take(second) {
   draw();
 }
 function connect() {
-  const source = new EventSource("/api/seconds");
+  const source = new EventSource("api/seconds");
   source.addEventListener("open", () => begin().catch(() => {}));
   source.addEventListener("second", (e) => { $("state").dataset.seconds = Number($("state").dataset.seconds || 0) + 1; take(JSON.parse(e.data)); });
   source.addEventListener("lost", (e) => { put("log", `this browser was too slow: ${num(Number(e.data))} seconds lost`); $("log").className = "pill warn"; });
@@ -296,11 +369,11 @@ function connect() {
 // The connection may stand although nothing comes: the watcher is stopped, the network swallows it, the machine slept.
 setInterval(() => {
   const silent = (Date.now() - heard) / 1000;
-  if (state.second && silent > 5) { $("state").className = "pill bad"; put("state", `no news for ${span(silent)}`); }
+  if (state.second && silent > 5) problems(state.second, silent);
 }, 2000);
 async function ask(what, body = {}) {
   try {
-    const answer = await fetch(`/api/ask/${what}`, { method: "POST", headers: { "Content-Type": "application/json", "X-Watch-Key": state.about.key }, body: JSON.stringify(body) });
+    const answer = await fetch(`api/ask/${what}`, { method: "POST", headers: { "Content-Type": "application/json", "X-Watch-Key": state.about.key }, body: JSON.stringify(body) });
     return await answer.json();
   } catch (e) { return { ok: false, text: String(e) }; }
 }
@@ -354,7 +427,7 @@ async function follow(query) {
   body.replaceChildren();
   let shown = 0, more = 0, lost = 0;
   try {
-    const answer = await fetch(`/api/live?q=${encodeURIComponent(query)}`, { signal: mine.signal });
+    const answer = await fetch(`api/live?q=${encodeURIComponent(query)}`, { signal: mine.signal });
     if (!answer.ok) { $("r-live").classList.add("bad"); put("r-live", (await answer.text()).trim()); return; }
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let rest = "";;) {
@@ -370,7 +443,7 @@ async function follow(query) {
       // A row that has the focus keeps its place in the list.
       body.prepend(...fresh.reverse());
       while (body.rows.length > 200) body.lastElementChild.remove();
-      if (shown || more || lost) put("r-live", `${num(shown)} shown${more ? `, ${num(more)} more fitted` : ""}${lost ? `, ${num(lost)} lost, as this browser was too slow` : ""}. A request opens into all of its records.`);
+      if (shown || more || lost) put("r-live", `${num(shown)} shown${more ? `, ${num(more)} more matched` : ""}${lost ? `, ${num(lost)} lost, as this browser was too slow` : ""}. A request opens into all of its records.`);
     }
     put("r-live", "The list has ended; follow again.");
   } catch (e) {
@@ -389,7 +462,7 @@ function request(r) {
 async function detail(id) {
   const body = $("detail-body");
   let data;
-  try { data = await (await fetch(`/api/request?id=${id}`)).json(); } catch { data = { text: "lacquer watch doesn't answer" }; }
+  try { data = await (await fetch(`api/request?id=${id}`)).json(); } catch { data = { text: "lacquer watch doesn't answer" }; }
   body.replaceChildren();
   if (data.text) body.append(el("p", data.text, "none"));
   for (const txn of data.transactions || []) {
@@ -438,6 +511,12 @@ const form = (id, what, into, good) => $(id).addEventListener("submit", async (e
   button.disabled = false;
 });
 form("f-explain", "explain", "r-explain");
+document.addEventListener("click", (e) => {
+  const a = e.target.closest("[data-explain]"), f = $("f-explain");
+  if (!a) return;
+  f.elements.url.value = a.dataset.explain;
+  f.requestSubmit();
+});
 form("f-purge", "purge", "r-control", "The ban for this URL was taken.");
 form("f-ban", "ban", "r-control", "The ban was taken.");
 form("f-vcl", "use-vcl", "r-control", "It is in use.");
@@ -450,12 +529,12 @@ for (const radio of document.querySelectorAll("input[name=range]")) radio.addEve
 const THEMES = ["system", "light", "dark"];
 function theme(name) {
   if (name === "system") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = name;
-  $("theme").querySelector("span").textContent = name;
+  put("theme-name", name);
   try { localStorage.setItem("theme", name); } catch { /* private windows may have no storage */ }
 }
-$("theme").addEventListener("click", () => theme(THEMES[(THEMES.indexOf($("theme").querySelector("span").textContent) + 1) % 3]));
+$("theme").addEventListener("click", () => theme(THEMES[(THEMES.indexOf($("theme-name").textContent) + 1) % 3]));
 try { theme(THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "system"); } catch { theme("system"); }
-keys("k-req", STACK.map(([key, text]) => [`c-${key}`, text]));
+keys("k-req", [...STACK.map(([key, text]) => [`c-${key}`, text]), ["c-bad", "errors"]]);
 keys("k-ttfb", [["c-hit", "hits"], ["c-miss", "misses"], ["c-pass", "passes"], ["", "solid: median, dashed: 99 %"]]);
 cursor($("c-req"), drawRequests);
 cursor($("c-ttfb"), drawTimes);

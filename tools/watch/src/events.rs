@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! The page's log of events: backends that change their health, VCLs that are loaded and used, workers that end and begin, bans that take
+//! everything. They come from records of no transaction (`Backend_health`, `CLI`), and from what the manager counts.
+
+use logq::record::word;
+use serde_json::{Value, json};
+use shm::reader::Status;
+use tables::Tag;
+
+use crate::counters::Counters;
+use crate::state::{Health, State};
+use crate::text::shown;
+
+/// Backends whose probes are remembered.
+const MAX_HEALTH: usize = 1000;
+/// The manager's counters of how workers ended, and their words. A panic is also a death by signal, and a core follows one: the first that
+/// has grown is told.
+const ENDS: [(&str, &str); 5] = [
+    ("child_panic", "panicked"),
+    ("child_died", "was killed by a signal"),
+    ("child_exit", "ended by itself"),
+    ("child_stop", "was stopped"),
+    ("child_dump", "left a core file"),
+];
+/// Regular expressions that match every URL and host.
+const EVERYTHING: [&str; 12] = [".", ".*", ".+", "^", "^.", "^.*", "^.*$", "/", "/.*", "^/", "^/.*", "^/.*$"];
+/// Objects that bans and purges have to remove within [`SWEEP_SECONDS`] to be an event: so many, and half of all.
+const SWEPT: u64 = 100;
+/// See [`SWEPT`].
+const SWEEP_SECONDS: u64 = 60;
+
+/// The processes and counts of the second before, by which events are noticed. Kept over an upgrade.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Before {
+    /// The manager's process, as long as there is one.
+    pub manager: Option<u64>,
+    /// The last worker's process, also after its end.
+    pub worker: Option<u64>,
+    /// The counters of [`ENDS`], in that order.
+    pub ends: Option<[u64; ENDS.len()]>,
+    /// The last worker's end was told.
+    pub has_ended: bool,
+    /// When a worker died, was killed or panicked last: seconds since 1970.
+    pub died_at: Option<u64>,
+    /// The VCL in use, as far as the log has said.
+    pub vcl: Option<String>,
+    sweep: Sweep,
+}
+
+impl Before {
+    /// As the next process of `--watch` reads it.
+    pub fn json(&self) -> Value {
+        json!({ "manager": self.manager, "worker": self.worker, "ends": self.ends, "died_at": self.died_at, "vcl": self.vcl })
+    }
+
+    /// Reads what [`Before::json`] wrote; what can't be read isn't known.
+    pub fn from_json(saved: &Value) -> Before {
+        let number = |name: &str| saved[name].as_u64();
+        Before {
+            manager: number("manager"),
+            worker: number("worker"),
+            ends: serde_json::from_value(saved["ends"].clone()).ok(),
+            died_at: number("died_at"),
+            vcl: saved["vcl"].as_str().map(str::to_owned),
+            ..Before::default()
+        }
+    }
+}
+
+/// Objects at the beginning of a stretch, and how many bans and purges had removed by then.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Sweep {
+    at: u64,
+    objects: u64,
+    removed: u64,
+}
+
+/// Takes a record of no transaction.
+pub fn record(state: &mut State, tag: Tag, text: &[u8], at: u64) {
+    match tag {
+        Tag::BackendHealth => health(state, text, at),
+        Tag::Cli => command(state, text, at),
+        _ => {}
+    }
+}
+
+/// `default Went sick 4---X--- 2 3 8 0.000000 0.000000 "..."`: name, `Went`, `Back` or `Still`, and the verdict.
+fn health(state: &mut State, text: &[u8], at: u64) {
+    let name = shown(word(text, 0));
+    let is_well = match word(text, 2) {
+        b"healthy" => true,
+        b"sick" => false,
+        _ => return,
+    };
+    let known = state.health.get(&name).copied();
+    if known.is_some_and(|known| known.is_well == is_well) || (known.is_none() && state.health.len() >= MAX_HEALTH) {
+        return;
+    }
+    let is_change = word(text, 1) != b"Still";
+    let since = if known.is_some() || is_change { at } else { 0 };
+    state.health.insert(name.clone(), Health { is_well, since });
+    match (known, is_well) {
+        (Some(_), true) => state.tell(at, "backend", format!("backend {name} is healthy again")),
+        (Some(_), false) => state.tell(at, "backend", format!("backend {name} went sick{}", cause(text))),
+        (None, false) if is_change => state.tell(at, "backend", format!("backend {name} went sick{}", cause(text))),
+        // How it is, as the first record says it, is no event.
+        (None, _) => {}
+    }
+}
+
+/// The quoted text at a health record's end: the response's first line, or why there was none.
+fn cause(text: &[u8]) -> String {
+    let quoted = text.iter().position(|b| *b == b'"').map_or(&b""[..], |at| &text[at + 1..]);
+    match quoted.strip_suffix(b"\"").unwrap_or(quoted) {
+        b"" => String::new(),
+        cause => format!(": {}", shown(cause)),
+    }
+}
+
+/// `Rd vcl.use boot`: a command that the worker got from the manager.
+fn command(state: &mut State, text: &[u8], at: u64) {
+    let Some(words) = text.strip_prefix(b"Rd ").and_then(|line| cli::words::split(line).ok()) else { return };
+    let words: Vec<String> = words.iter().map(|word| shown(word)).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["vcl.load", name, ..] => state.tell(at, "vcl", format!("VCL {name} was loaded")),
+        ["vcl.discard", name] => state.tell(at, "vcl", format!("VCL {name} was discarded")),
+        ["vcl.use", name] if state.before.vcl.as_deref() != Some(name) => {
+            state.tell(at, "vcl", format!("VCL {name} is in use"));
+            state.before.vcl = Some(name.to_owned());
+        }
+        ["ban", ref expression @ ..] if takes_everything(expression) => {
+            state.tell(at, "purge", format!("everything was banned: {}", expression.join(" ")));
+        }
+        _ => {}
+    }
+}
+
+/// Whether a ban's words match every object: `req.url ~ .`, `obj.status != 0`.
+fn takes_everything(words: &[&str]) -> bool {
+    let is_all = |condition: &[&str]| match *condition {
+        ["req.url" | "req.http.host" | "req.http.Host" | "obj.http.x-url" | "obj.http.x-host", "~", regex] => {
+            EVERYTHING.contains(&regex)
+        }
+        ["obj.status", "!=", "0"] => true,
+        _ => false,
+    };
+    words.split(|word| *word == "&&").all(is_all)
+}
+
+/// Takes what the index and the counters of this second say: workers that ended and began, objects that went all at once. `program` is the
+/// server's name and version.
+pub fn second(state: &mut State, status: Status, now: &Counters<'_>, program: &str, at: u64) {
+    let pid = |process: Option<(u64, u64)>| process.map(|(pid, _)| pid);
+    let (manager, worker) = (pid(status.manager), pid(status.worker));
+    let before = std::mem::take(&mut state.before);
+    let mut next = Before { manager, ..before.clone() };
+    let is_new_manager = manager.is_some() && manager != before.manager;
+    match (before.manager, manager) {
+        (Some(_), None) => state.tell(at, "worker", "the server has ended, or its working directory is gone"),
+        (Some(old), Some(new)) if old != new => {
+            state.tell(at, "start", format!("another server runs here: process {new}, before it {old}"));
+        }
+        _ => {}
+    }
+    if !now.mgt.is_empty() {
+        let ends = ENDS.map(|(name, _)| now.mgt(name));
+        let known = before.ends.filter(|_| !is_new_manager);
+        let grown = known.and_then(|known| (0..ENDS.len()).find(|n| ends[*n] > known[*n]));
+        if let Some(n) = grown {
+            let who = before.worker.map_or_else(|| "the worker".to_owned(), |pid| format!("worker {pid}"));
+            state.tell(at, "worker", format!("{who} {}", ENDS[n].1));
+            next.has_ended = true;
+            next.died_at = if n < 2 { Some(at) } else { before.died_at };
+        }
+        next.ends = Some(ends);
+    }
+    if let Some(new) = worker.filter(|new| before.worker != Some(*new)) {
+        match before.worker {
+            None => {}
+            Some(old) if !next.has_ended && !is_new_manager => {
+                state.tell(at, "start", format!("upgraded: {program}; worker {new} took over from worker {old}"));
+            }
+            Some(_) => state.tell(at, "start", format!("worker {new} began")),
+        }
+        (next.worker, next.has_ended) = (Some(new), false);
+        next.sweep = Sweep::default();
+    }
+    state.before = next;
+    if worker.is_some() && !now.main.is_empty() {
+        sweep(state, now, at);
+    }
+}
+
+/// Forgets sick backends when others are loaded: the next VCL may have one of that name without a probe. Where there is one, its next record says
+/// again how it is.
+pub fn backends(state: &mut State, now: &Counters<'_>, before: &Counters<'_>) {
+    if !now.backends.keys().eq(before.backends.keys()) {
+        state.health.retain(|_, health| health.is_well);
+    }
+}
+
+/// Tells when bans and purges, whoever made them, have removed most objects.
+fn sweep(state: &mut State, now: &Counters<'_>, at: u64) {
+    let removed = ["bans_obj_killed", "bans_lurker_obj_killed", "n_obj_purged"].iter().map(|name| now.main(name)).sum();
+    let begun = state.before.sweep;
+    let gone: u64 = u64::saturating_sub(removed, begun.removed);
+    let is_swept = begun.at > 0 && gone >= SWEPT && gone * 2 >= begun.objects;
+    if is_swept {
+        state.tell(at, "purge", format!("bans and purges removed {gone} of {} objects", begun.objects.max(gone)));
+    }
+    if is_swept || at >= begun.at + SWEEP_SECONDS {
+        state.before.sweep = Sweep { at, objects: now.main("n_object"), removed };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::tests::readings;
+    use crate::health;
+
+    fn told(state: &State) -> Vec<&str> {
+        state.events.iter().map(|event| event.text.as_str()).collect()
+    }
+
+    #[test]
+    fn probes_are_events_when_they_change_something() {
+        let mut state = State::default();
+        for (at, text) in [
+            "a Still healthy 4---X-RH 8 3 8 0.000939 0.000713 \"HTTP/1.1 200 OK\"",
+            "a Went sick -------- 2 3 8 0.000000 0.000713 \"Open error 111 (Connection refused)\"",
+            "a Still sick -------- 2 3 8 0.000000 0.000713 \"Open error 111 (Connection refused)\"",
+            "a Back healthy 4---X-RH 3 3 8 0.000939 0.000713 \"HTTP/1.1 200 OK\"",
+            "b Went healthy 4---X-RH 3 3 8 0.000939 0.000713 \"HTTP/1.1 200 OK\"",
+            "c Went sick -------- 2 3 8 0.000000 0.000000 \"\"",
+            "d Nonsense",
+        ]
+        .iter()
+        .zip(100..)
+        .map(|(text, at)| (at, text))
+        {
+            record(&mut state, Tag::BackendHealth, text.as_bytes(), at);
+        }
+        let want = [
+            "backend a went sick: Open error 111 (Connection refused)",
+            "backend a is healthy again",
+            "backend c went sick",
+        ];
+        assert_eq!(told(&state), want);
+        assert_eq!(state.health["a"], Health { is_well: true, since: 103 });
+        record(&mut state, Tag::BackendHealth, b"e Still sick -------- 0 3 8 0.0 0.0 \"\"", 200);
+        assert_eq!(state.health.remove("e"), Some(Health { is_well: false, since: 0 }), "for how long isn't known");
+        assert!(state.health["b"].is_well && !state.health["c"].is_well && state.health.len() == 3);
+    }
+
+    #[test]
+    fn probes_of_both_servers_are_events() {
+        for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {
+            let mut state = State::default();
+            for one in records.iter().filter(|one| one.vxid == 0) {
+                record(&mut state, Tag::from_name(one.tag).expect("a tag"), one.text.as_bytes(), 1);
+            }
+            let told: Vec<_> = told(&state).into_iter().filter(|text| text.starts_with("backend")).collect();
+            assert!(
+                matches!(told[..], ["backend probed is healthy again", sick] if sick.starts_with("backend probed went sick")),
+                "{told:?}"
+            );
+            assert!(!state.health["probed"].is_well && state.health.len() == 1);
+            // A VCL is loaded in which that backend has no probe.
+            let (old, new) =
+                (readings(&[("VBE.boot.probed", "happy", 0)]), readings(&[("VBE.new.probed", "happy", 0)]));
+            let (old, new) = (Counters::new(&old), Counters::new(&new));
+            backends(&mut state, &old, &old);
+            assert!(!health::is_well(&state, "boot", "probed", &old.backends[&("boot", "probed")]));
+            backends(&mut state, &new, &old);
+            assert!(health::is_well(&state, "new", "probed", &new.backends[&("new", "probed")]));
+        }
+    }
+
+    #[test]
+    fn commands_to_the_worker_are_events() {
+        let mut state = State::default();
+        for text in [
+            "Rd ping",
+            "Rd vcl.load two vcl_two.1/vcl.bundle 1auto",
+            "Wr 200 57 Loaded",
+            "Rd vcl.use \"two\"",
+            "Rd vcl.use two",
+            "Rd ban req.url \"~\" ^/news",
+            "Rd ban req.url \"~\" .",
+            "Rd ban req.http.host ~ \"^.*$\" && obj.status != 0",
+            "Rd ban req.url ~ . && obj.status == 404",
+            "Rd vcl.discard one",
+            "Rd ban \"",
+        ] {
+            record(&mut state, Tag::Cli, text.as_bytes(), 1);
+        }
+        let want = [
+            "VCL two was loaded",
+            "VCL two is in use",
+            "everything was banned: req.url ~ .",
+            "everything was banned: req.http.host ~ ^.*$ && obj.status != 0",
+            "VCL one was discarded",
+        ];
+        assert_eq!(told(&state), want);
+    }
+
+    #[test]
+    fn a_worker_that_follows_no_end_is_an_upgrade() {
+        let mut state = State::default();
+        let mut look = |manager: u64, worker: Option<u64>, ends: [u64; 3]| {
+            let [panicked, died, stopped] = ends;
+            let all = readings(&[
+                ("MGT", "child_panic", panicked),
+                ("MGT", "child_died", died),
+                ("MGT", "child_stop", stopped),
+            ]);
+            let status = Status { manager: Some((manager, 0)), worker: worker.map(|pid| (pid, 0)) };
+            second(&mut state, status, &Counters::new(&all), "Lacquer 0.1.0", 9);
+        };
+        look(1, Some(10), [0, 0, 0]);
+        look(1, None, [0, 1, 0]);
+        look(1, Some(11), [0, 1, 0]);
+        look(1, Some(12), [0, 1, 0]);
+        // Both counters grow with a panic.
+        look(1, Some(13), [1, 2, 0]);
+        look(1, None, [1, 2, 1]);
+        look(1, None, [1, 2, 1]);
+        look(1, Some(14), [1, 2, 1]);
+        look(2, Some(20), [0, 0, 0]);
+        let want = [
+            "worker 10 was killed by a signal",
+            "worker 11 began",
+            "upgraded: Lacquer 0.1.0; worker 12 took over from worker 11",
+            "worker 12 panicked",
+            "worker 13 began",
+            "worker 13 was stopped",
+            "worker 14 began",
+            "another server runs here: process 2, before it 1",
+            "worker 20 began",
+        ];
+        assert_eq!(told(&state), want);
+    }
+
+    #[test]
+    fn most_objects_going_at_once_is_an_event() {
+        let mut state = State::default();
+        let mut look = |objects, banned, purged, at| {
+            let all = readings(&[
+                ("MAIN", "n_object", objects),
+                ("MAIN", "bans_lurker_obj_killed", banned),
+                ("MAIN", "n_obj_purged", purged),
+            ]);
+            let status = Status { manager: Some((1, 0)), worker: Some((2, 0)) };
+            second(&mut state, status, &Counters::new(&all), "", at);
+        };
+        look(1000, 50, 0, 100);
+        look(900, 150, 0, 101);
+        look(500, 350, 250, 110);
+        look(400, 360, 260, 111);
+        // A site that purges single pages all day.
+        (0..300).for_each(|n| look(400, 360, 260 + 3 * n, 200 + n));
+        assert_eq!(told(&state), ["bans and purges removed 550 of 1000 objects"]);
+    }
+}

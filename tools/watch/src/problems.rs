@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//! What is wrong with the server now, for the strip at the top of the page: the findings of `lacquer doctor`'s rules over the last minute,
+//! the worst first. A thread of its own looks, so that neither the log nor the page waits for it.
+//!
+//! Red is what visitors notice, or what makes the next reload or restart fail: a rule's fault, and errors. Everything else is yellow, also a
+//! sick backend for which others answer, and a worker that has died and was replaced.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use shm::reader::CounterValue;
+
+use crate::control::{self, Ask};
+use crate::counters::Counters;
+use crate::health;
+use crate::state::{Shared, State, now};
+use crate::text::shown;
+
+/// Between two looks while somebody watches, and while nobody does.
+const WATCHED_STEP: Duration = Duration::from_secs(2);
+const IDLE_STEP: Duration = Duration::from_secs(10);
+/// The worker's counters count over one to two such stretches, "the last minute".
+const STRETCH: Duration = Duration::from_secs(30);
+/// The manager's likewise, "the last hour": a worker's death is over in a second, and has to be seen all the same.
+const LONG_STRETCH: Duration = Duration::from_secs(1800);
+/// Seconds after the first look within which a problem may be older than that.
+const SETTLED: u64 = 10;
+/// Seconds over which requests and errors are added up.
+const ERROR_SECONDS: usize = 30;
+/// URLs with errors.
+const URLS: usize = 25;
+/// Lines on the page.
+const MOST: usize = 12;
+
+/// Requests of late: all of them, the errors among them, and these by URL.
+pub type Errors = (u64, u64, Vec<(String, u64)>);
+/// Finds what is wrong: `lacquer_doctor::findings`. Takes the workdir, the counters of now and of before, sick backends with the reason, and
+/// the errors; returns findings as in doctor's JSON.
+pub type Judge = fn(&Path, &[CounterValue], &[CounterValue], &[(String, String)], Errors) -> Value;
+
+/// A problem.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Problem {
+    /// The rule.
+    pub id: String,
+    /// What it is about: a backend, a store. Empty: the server.
+    pub subject: String,
+    /// Red, as the module says.
+    pub is_bad: bool,
+    /// What is wrong, as a sentence without its full stop.
+    pub what: String,
+    /// Seconds since 1970 when it began, or happened; 0: it was there when watching began, or that says nothing.
+    pub since: u64,
+    /// It happened once, and is over.
+    pub is_past: bool,
+    /// What was seen.
+    pub detail: String,
+    /// Why it matters.
+    pub why: String,
+    /// What to type or to do, a line each.
+    pub remedy: Vec<String>,
+}
+
+impl Problem {
+    /// As the page has it. `part` is the part of the page that shows more.
+    pub fn json(&self) -> Value {
+        json!({
+            "id": self.id, "bad": self.is_bad, "what": self.what, "since": self.since, "past": self.is_past, "detail": self.detail, "why": self.why,
+            "fix": self.remedy, "part": part(&self.id),
+        })
+    }
+
+    fn is(&self, ids: &[&str]) -> bool {
+        ids.contains(&self.id.as_str())
+    }
+}
+
+/// The part of the page where a rule's numbers are.
+fn part(id: &str) -> &'static str {
+    match id {
+        "errors" => "errors",
+        "backend-sick" | "backend-failing" | "backend-busy" | "fetch-failed" => "backends",
+        "nuked" | "store-stuck" | "transient" => "stores",
+        "waiting" => "why",
+        _ => "server",
+    }
+}
+
+/// Looks until the process ends.
+pub fn run(shared: &Shared, judge: Judge) {
+    let mut court = Court::default();
+    loop {
+        let problems = court.look(shared, judge);
+        shared.state().problems = problems;
+        std::thread::sleep(if shared.is_watched() { WATCHED_STEP } else { IDLE_STEP });
+    }
+}
+
+/// Counters of one to two stretches ago.
+#[derive(Debug, Default)]
+struct Earlier {
+    old: Option<Arc<Vec<CounterValue>>>,
+    young: Option<(Instant, Arc<Vec<CounterValue>>)>,
+}
+
+impl Earlier {
+    /// Takes the present ones; those of before.
+    fn turn(
+        &mut self,
+        readings: &Arc<Vec<CounterValue>>,
+        moment: Instant,
+        stretch: Duration,
+    ) -> Arc<Vec<CounterValue>> {
+        if self.young.as_ref().is_none_or(|(at, _)| moment.duration_since(*at) >= stretch) {
+            let young = self.young.replace((moment, Arc::clone(readings))).map(|(_, readings)| readings);
+            self.old = young.or_else(|| Some(Arc::clone(readings)));
+        }
+        Arc::clone(self.old.as_ref().unwrap_or(readings))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Court {
+    worker: Earlier,
+    manager: Earlier,
+    /// When each problem that is there was seen first.
+    since: HashMap<(String, String), u64>,
+    /// When the first look was.
+    begun: Option<u64>,
+}
+
+impl Court {
+    fn look(&mut self, shared: &Shared, judge: Judge) -> Vec<Problem> {
+        // Only over the channel of the server's own: each other connection would leave lines in the server's log.
+        let listed =
+            shared.channel.as_ref().and_then(|_| control::ask(shared, &Ask::Backends)["data"].as_array_mut()?.pop());
+        let (readings, sick, errors, mut seen) = {
+            let mut state = shared.state();
+            state.listed = listed;
+            (Arc::clone(&state.readings), sick(&state), errors(&state), Seen::of(&state))
+        };
+        if readings.is_empty() || seen.manager_gone {
+            return self.dated(seen.no_server(shared).into_iter().collect(), now());
+        }
+        let moment = Instant::now();
+        let managers: Vec<CounterValue> = readings.iter().filter(|r| &*r.set == "MGT").cloned().collect();
+        let mut before = Vec::clone(&self.worker.turn(&readings, moment, STRETCH));
+        before.retain(|reading| &*reading.set != "MGT");
+        before.extend(self.manager.turn(&Arc::new(managers), moment, LONG_STRETCH).iter().cloned());
+        seen.has_errors = errors.1 > 0;
+        let found = judge(&shared.workdir, &readings, &before, &sick, errors.clone());
+        let problems = found.as_array().into_iter().flatten().filter_map(problem).collect();
+        let mut problems = self.dated(ranked(problems, &seen, &errors), now());
+        let (own, shown) = (shared.workdir.display().to_string(), shared.shown_workdir());
+        for problem in &mut problems {
+            for text in [&mut problem.what, &mut problem.detail].into_iter().chain(&mut problem.remedy) {
+                *text = text.replace(&own, &shown);
+            }
+            problem.since = match problem.id.as_str() {
+                "worker-died" => seen.died_at.unwrap_or(problem.since),
+                "backend-sick" => seen.sick_since.get(&problem.subject).copied().unwrap_or(problem.since),
+                _ => problem.since,
+            };
+        }
+        problems
+    }
+
+    /// Each with the time when it was seen first.
+    fn dated(&mut self, mut problems: Vec<Problem>, now: u64) -> Vec<Problem> {
+        let begun = *self.begun.get_or_insert(now);
+        let mut since = HashMap::new();
+        for problem in &mut problems {
+            let key = (problem.id.clone(), problem.subject.clone());
+            let is_old = now < begun + SETTLED || problem.is(&["certificate-ending", "certificate-expired"]);
+            problem.since = self.since.get(&key).copied().unwrap_or(if is_old { 0 } else { now });
+            since.insert(key, problem.since);
+        }
+        self.since = since;
+        problems
+    }
+}
+
+/// What else decides how grave a finding is, and what it is told with.
+#[derive(Debug, Default)]
+struct Seen {
+    manager_gone: bool,
+    reason: Option<String>,
+    has_errors: bool,
+    /// Statuses of the errors, the most frequent first.
+    statuses: Vec<String>,
+    died_at: Option<u64>,
+    sick_since: HashMap<String, u64>,
+}
+
+impl Seen {
+    fn of(state: &State) -> Seen {
+        let mut statuses: Vec<(String, f64)> = Vec::new();
+        for row in &state.tally.errors(URLS).0.rows {
+            let status = shown(row.key.split(|b| *b == b'\t').next().unwrap_or_default());
+            match statuses.iter_mut().find(|(known, _)| *known == status) {
+                Some((_, n)) => *n += row.sums.requests,
+                None => statuses.push((status, row.sums.requests)),
+            }
+        }
+        statuses.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let all: f64 = statuses.iter().map(|(_, n)| n).sum();
+        let frequent = statuses.into_iter().filter(|(_, n)| n * 10.0 >= all).map(|(status, _)| status);
+        let sick = state.health.iter().filter(|(_, health)| !health.is_well);
+        Seen {
+            manager_gone: state.status.manager.is_none(),
+            reason: state.problem.clone(),
+            has_errors: false,
+            statuses: frequent.collect(),
+            died_at: state.before.died_at,
+            sick_since: sick.map(|(name, health)| (name.clone(), health.since)).collect(),
+        }
+    }
+
+    fn no_server(&self, shared: &Shared) -> Option<Problem> {
+        // At first nothing was read yet.
+        let is_read = shared.state().read_at.is_some();
+        is_read.then(|| Problem {
+            id: "no-server".to_owned(),
+            subject: String::new(),
+            is_bad: true,
+            what: "No server runs here".to_owned(),
+            since: 0,
+            is_past: false,
+            detail: self.reason.clone().unwrap_or_default(),
+            why: format!("No manager runs in {}: clients are refused.", shared.shown_workdir()),
+            remedy: vec![
+                "systemctl status varnish".to_owned(),
+                "lacquer watch -n DIR    # a server with another working directory".to_owned(),
+            ],
+        })
+    }
+}
+
+/// Backends that get no requests, each with the reason.
+fn sick(state: &State) -> Vec<(String, String)> {
+    let counters = Counters::new(&state.readings);
+    let sick = counters.backends.iter().filter(|((vcl, name), set)| !health::is_well(state, vcl, name, set));
+    let mut all: Vec<(String, String)> = sick
+        .map(|((vcl, name), set)| {
+            let admin = health::listed(state, vcl, name).and_then(|backend| backend["admin_health"].as_str());
+            let good = set.get("happy").map_or(0, |happy| (happy & 0xff).count_ones());
+            let reason = match admin {
+                Some("sick") => "an administrator has set it sick".to_owned(),
+                _ => format!("{good} of the last 8 probes succeeded"),
+            };
+            (shown(name.as_bytes()), reason)
+        })
+        .collect();
+    all.dedup_by(|a, b| a.0 == b.0);
+    all
+}
+
+fn errors(state: &State) -> Errors {
+    let (requests, errors) = state.history.requests_and_errors(ERROR_SECONDS);
+    let url = |key: &[u8]| shown(key.split(|b| *b == b'\t').nth(1).unwrap_or_default());
+    let ranking = state.tally.errors(URLS).0;
+    let urls = ranking.rows.iter().map(|row| (url(&row.key), row.sums.requests.ceil() as u64));
+    (requests.round() as u64, errors.round() as u64, urls.collect())
+}
+
+/// A finding of doctor's JSON that is worse than a notice.
+fn problem(finding: &Value) -> Option<Problem> {
+    let text = |name: &str| finding[name].as_str().unwrap_or_default().to_owned();
+    let lines =
+        |name: &str| finding[name].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    let severity = finding["severity"].as_str()?;
+    (severity != "notice").then(|| Problem {
+        id: text("id"),
+        subject: text("subject"),
+        is_bad: severity == "fault",
+        what: text("what"),
+        since: 0,
+        is_past: false,
+        detail: lines("evidence").next().unwrap_or_default(),
+        why: text("why"),
+        remedy: lines("type").collect(),
+    })
+}
+
+/// One line for each cause, the worst first.
+fn ranked(mut problems: Vec<Problem>, seen: &Seen, (requests, errors, _): &Errors) -> Vec<Problem> {
+    const BACKEND: [&str; 2] = ["backend-sick", "backend-failing"];
+    let share = if *requests > 0 { 100.0 * *errors as f64 / *requests as f64 } else { 0.0 };
+    let share = if share >= 10.0 { format!("{share:.0} %") } else { format!("{share:.1} %") };
+    let statuses = if seen.statuses.is_empty() { "500 or above".to_owned() } else { seen.statuses.join(", ") };
+    let is_failing = problems.iter().any(|p| p.id == "errors");
+    let is_served = !problems.iter().any(|p| p.id == "worker-stopped");
+    for problem in &mut problems {
+        match problem.id.as_str() {
+            "errors" => {
+                problem.is_bad = true;
+                problem.what = format!("{share} of requests are answered {statuses}");
+                problem.detail.clear();
+            }
+            "backend-sick" => problem.is_bad = false,
+            // Another worker runs, or `worker-stopped` says that none does.
+            "worker-died" => {
+                (problem.is_bad, problem.is_past) = (false, true);
+                problem.what = "A worker died".to_owned();
+                problem.detail = if is_served { "another one has taken over".to_owned() } else { String::new() };
+            }
+            _ => {}
+        }
+    }
+    // What fails because the backend does is told with the backend.
+    let sick: Vec<String> = problems.iter().filter(|p| p.id == "backend-sick").map(|p| p.subject.clone()).collect();
+    let short = |name: &str| name.split_once('.').map_or(name, |(_, name)| name).to_owned();
+    problems.retain(|p| p.id != "backend-failing" || !sick.contains(&short(&p.subject)));
+    let has_cause = problems.iter().any(|p| p.is(&BACKEND));
+    problems.retain(|p| !(has_cause && p.id == "fetch-failed"));
+    if is_failing && has_cause {
+        problems.retain(|p| p.id != "errors");
+        for problem in problems.iter_mut().filter(|p| p.is(&BACKEND)) {
+            problem.is_bad = true;
+            problem.detail = format!("{statuses} for {share} of requests; {}", problem.detail);
+        }
+    }
+    // Stable: within a colour as doctor has ranked them.
+    problems.sort_by_key(|problem| !problem.is_bad);
+    problems.truncate(MOST);
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::tests::readings;
+    use crate::options::Options;
+    use crate::state::Health;
+
+    fn finding(id: &str, severity: &str, subject: &str) -> Value {
+        json!({ "id": id, "severity": severity, "subject": subject, "what": format!("{id} {subject}"), "evidence": ["seen", "more"], "why": "w", "type": ["t"] })
+    }
+
+    fn lines(findings: &[Value], errors: (u64, u64)) -> Vec<String> {
+        let seen = Seen { statuses: vec!["503".to_owned()], ..Seen::default() };
+        let problems = findings.iter().filter_map(problem).collect();
+        let ranked = ranked(problems, &seen, &(errors.0, errors.1, Vec::new()));
+        ranked.iter().map(|p| format!("{} {}: {}", if p.is_bad { "bad" } else { "warn" }, p.what, p.detail)).collect()
+    }
+
+    #[test]
+    fn errors_are_told_with_their_cause() {
+        let sick = finding("backend-sick", "fault", "default");
+        let failing = finding("backend-failing", "warning", "boot.default");
+        let (fetches, errors) = (finding("fetch-failed", "warning", ""), finding("errors", "warning", ""));
+        let all = [sick.clone(), failing.clone(), fetches.clone(), errors.clone()];
+        assert_eq!(lines(&all, (1000, 75)), ["bad backend-sick default: 503 for 7.5 % of requests; seen"]);
+        assert_eq!(lines(&all[1..], (10, 10)), ["bad backend-failing boot.default: 503 for 100 % of requests; seen"]);
+        // Grace, or another backend, hides it from visitors.
+        assert_eq!(lines(&[sick], (1000, 0)), ["warn backend-sick default: seen"]);
+        assert_eq!(
+            lines(&[fetches, errors], (1000, 75)),
+            ["bad 7.5 % of requests are answered 503: ", "warn fetch-failed : seen"]
+        );
+    }
+
+    #[test]
+    fn what_visitors_notice_stands_first() {
+        let all = [
+            finding("worker-died", "fault", ""),
+            finding("nuked", "warning", ""),
+            finding("hit-rate", "notice", ""),
+            finding("journal-failed", "fault", ""),
+        ];
+        assert_eq!(
+            lines(&all, (0, 0)),
+            ["bad journal-failed : seen", "warn A worker died: another one has taken over", "warn nuked : seen"]
+        );
+    }
+
+    #[test]
+    fn a_problem_is_as_old_as_its_first_look() {
+        let mut court = Court::default();
+        let at = |court: &mut Court, ids: &[&str], now| {
+            let problems = ids.iter().filter_map(|id| problem(&finding(id, "fault", ""))).collect();
+            court.dated(problems, now).iter().map(|p| p.since).collect::<Vec<_>>()
+        };
+        assert_eq!(at(&mut court, &["old"], 10), [0]);
+        assert_eq!(at(&mut court, &["a", "old"], 20), [20, 0]);
+        assert_eq!(at(&mut court, &["b", "a", "certificate-ending"], 30), [30, 20, 0]);
+        assert_eq!(at(&mut court, &["b"], 40), [30]);
+        assert_eq!(at(&mut court, &["a"], 50), [50]);
+    }
+
+    #[test]
+    fn the_rules_get_what_the_page_has_seen() {
+        let shared = Shared::new(Options::default(), "/none".into());
+        {
+            let mut state = shared.state();
+            state.status = shm::reader::Status { manager: Some((1, 1)), worker: Some((2, 2)) };
+            state.readings =
+                Arc::new(readings(&[("MGT", "child_died", 1), ("VBE.boot.a", "happy", 6), ("VBE.boot.b", "happy", 7)]));
+            state.read_at = Some(Instant::now());
+            state.health.insert("a".to_owned(), Health { is_well: false, since: 77 });
+        }
+        let judge: Judge = |_, now, before, sick, _| {
+            assert_eq!(
+                (now.len(), sick),
+                (before.len(), &[("a".to_owned(), "2 of the last 8 probes succeeded".to_owned())][..])
+            );
+            json!([finding("backend-sick", "fault", "a")])
+        };
+        let problems = Court::default().look(&shared, judge);
+        assert_eq!(problems.iter().map(|p| (p.what.as_str(), p.since)).collect::<Vec<_>>(), [("backend-sick a", 77)]);
+        shared.state().status = shm::reader::Status::default();
+        let problems = Court::default().look(&shared, judge);
+        assert_eq!((problems.len(), problems[0].is_bad, problems[0].what.as_str()), (1, true, "No server runs here"));
+    }
+
+    #[test]
+    fn counters_of_before_are_one_to_two_stretches_old() {
+        let mut earlier = Earlier::default();
+        let begun = Instant::now();
+        let mut ages = Vec::new();
+        for n in 0..7u64 {
+            let readings = Arc::new(readings(&[("MAIN", "client_req", n)]));
+            let old = earlier.turn(&readings, begun + Duration::from_secs(n * 10), Duration::from_secs(30));
+            ages.push(n - Counters::new(&old).main("client_req"));
+        }
+        assert_eq!(ages, [0, 1, 2, 3, 4, 5, 3]);
+    }
+}
