@@ -393,6 +393,8 @@ params! {
         "Reuse of fetch structures: least and most kept, and for how many seconds: min_pool, max_pool, max_age.";
     prefer_ipv6: Switch = "off" ["bool"] {}
         "Connect by IPv6 first to backends that have both kinds of address.";
+    proxy_status: Text = "name" [""] { Own }
+        "What a response that is made here says of its cause in Proxy-Status (RFC 9209), which vcl_backend_error, vcl_synth and vcl_deliver see and may unset: off, name or address. With name the next hop is the backend's name in VCL, as any client may read it; a name that VCL couldn't declare is left out, since modules put addresses into those. With address it is the backend's address, and details name hosts, certificates and probes, for servers whose clients are your own proxies.";
     query_drop: Text = "" [""] { Own }
         "Arguments that are taken out of the query of a client's URL before vcl_recv, and so neither make variants nor reach the backend: names between blanks or commas, a * at the end of one stands for any rest, as in utm_* fbclid gclid.";
     query_keep: Text = "" [""] { Own }
