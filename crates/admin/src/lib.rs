@@ -33,3 +33,26 @@ impl Door {
 pub fn is_good(status: Status) -> bool {
     matches!(status, Status::Ok | Status::Truncated)
 }
+
+/// Name and version of the server whose banner this is: `Lacquer 0.1.0 (varnish-7.1.1 revision ...)`, or the parentheses' text alone where
+/// it is Varnish's own. `None`: the banner has no line of a version.
+pub fn version_in_banner(banner: &str) -> Option<String> {
+    let compatible = banner.lines().find(|line| line.contains(" revision "))?;
+    let own = banner.lines().find(|line| line.starts_with("Lacquer "));
+    Some(own.map_or_else(|| compatible.to_owned(), |own| format!("{own} ({compatible})")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_banner_names_the_server() {
+        let rule = "-----------------------------\n";
+        let banner = format!("{rule}Varnish Cache CLI 1.0\n{rule}Linux,6.1\nvarnish-7.1.1 revision 0\n");
+        assert_eq!(version_in_banner(&banner).as_deref(), Some("varnish-7.1.1 revision 0"));
+        let ours = format!("{banner}Lacquer 0.1.0\n\nType 'help' for command list.\n");
+        assert_eq!(version_in_banner(&ours).as_deref(), Some("Lacquer 0.1.0 (varnish-7.1.1 revision 0)"));
+        assert_eq!(version_in_banner("no banner"), None);
+    }
+}

@@ -146,6 +146,11 @@ impl Backend {
         &self.counters
     }
 
+    /// True if there is no server: a service responds in its place.
+    pub fn is_service(&self) -> bool {
+        self.service.is_some()
+    }
+
     pub(crate) fn service(&self) -> Option<&ServiceRef> {
         self.service.as_ref()
     }
@@ -415,7 +420,7 @@ impl Backend {
             // As varnishd has it in FetchError records.
             OpenError::HeldDown(_) => ConnectError::Failed { backend, errno: 0 },
             OpenError::NoAddress => ConnectError::NoAddress { backend, host: self.host() },
-            OpenError::Tls(errno, reason) => ConnectError::Tls { backend, errno, reason },
+            OpenError::Tls(errno, error, reason) => ConnectError::Tls { backend, errno, error, reason },
             OpenError::Proxy(errno) => ConnectError::ProxyWrite { backend, errno },
         }
     }
@@ -538,7 +543,7 @@ impl Backend {
         let errno = match error {
             OpenError::HeldDown(_) => return vbe.helddown.inc(),
             OpenError::Proxy(_) => return,
-            OpenError::Errno(errno) | OpenError::Tls(errno, _) => *errno,
+            OpenError::Errno(errno) | OpenError::Tls(errno, ..) => *errno,
             OpenError::NoAddress => {
                 vbe.fail.inc();
                 return vbe.fail_other.inc();

@@ -5,7 +5,9 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::Params;
+use tables::proxy_error::ProxyError;
+
+use crate::{Fault, Params};
 
 /// No connection to a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub enum ConnectError {
         backend: String,
         /// An operating system's error number for it, as varnishd has one.
         errno: i32,
+        /// The registered type.
+        error: ProxyError,
         /// The reason, for a BackendSSL record.
         reason: String,
     },
@@ -39,6 +43,21 @@ pub enum ConnectError {
         backend: String,
         errno: i32,
     },
+}
+
+impl ConnectError {
+    /// What is wrong with the backend.
+    pub fn fault(&self) -> Fault<'_> {
+        match self {
+            Self::Unhealthy { .. } => Fault::Sick(""),
+            Self::Busy { .. } => Fault::Busy,
+            Self::Failed { errno: 0, .. } => Fault::HeldDown,
+            Self::Failed { errno, .. } => Fault::Connect(*errno),
+            Self::NoAddress { host, .. } => Fault::NoAddress(host),
+            Self::Tls { error, reason, .. } => Fault::Tls(*error, reason),
+            Self::ProxyWrite { errno, .. } => Fault::ProxyWrite(*errno),
+        }
+    }
 }
 
 impl fmt::Display for ConnectError {
@@ -72,8 +91,8 @@ pub(crate) enum OpenError {
     HeldDown(i32),
     NoAddress,
     Proxy(i32),
-    /// The TLS handshake failed; why.
-    Tls(i32, String),
+    /// The TLS handshake failed: an error number, the registered type of error, and why.
+    Tls(i32, ProxyError, String),
 }
 
 impl OpenError {
@@ -86,7 +105,7 @@ impl OpenError {
             }
             Self::NoAddress => "Open error: the host's name has no address".into(),
             Self::Proxy(errno) => format!("Write error {errno} ({})", errno_text(*errno)),
-            Self::Tls(errno, reason) => format!("Open error {errno} ({}): {reason}", errno_text(*errno)),
+            Self::Tls(errno, _, reason) => format!("Open error {errno} ({}): {reason}", errno_text(*errno)),
         }
     }
 }

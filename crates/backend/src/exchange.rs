@@ -19,10 +19,14 @@
 use std::io;
 use std::task::{Context, Poll};
 
+use http1::FramingError;
 use message::Head;
 use net::Address;
 use storage::Buf;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
+
+use crate::Fault;
 
 /// More interim responses (RFC 9110 15.2) than this before the final one are a fault of the origin.
 pub(crate) const MAX_INTERIM: u32 = 64;
@@ -126,18 +130,18 @@ pub enum HeadError {
     Closed,
     /// The origin says that it has done nothing with the request: it may be sent again, whatever it is.
     Refused,
-    /// The origin has given the request up, or can't be understood: how.
-    Reset(&'static str),
+    /// The origin has given the request up, or can't be understood: the type of error, and how.
+    Reset(ProxyError, &'static str),
     /// The operating system's word.
     Os(io::Error),
     /// Larger than the limits.
     Overflow,
-    /// Invalid head; the field is its first word.
-    Garbage(Box<[u8]>),
+    /// Invalid head: the type of error, and its first word.
+    Garbage(ProxyError, Box<[u8]>),
     /// More interim responses than anybody has use for.
     TooManyInterim,
-    /// The fields contradict each other about the body: in what.
-    Framing(&'static str),
+    /// The fields contradict each other about the body.
+    Framing(FramingError),
     /// A 1xx that no final response follows.
     NotFinal,
 }
@@ -145,11 +149,38 @@ pub enum HeadError {
 impl HeadError {
     pub fn close(&self) -> SessClose {
         match self {
-            Self::Closed | Self::Reset(_) => SessClose::RxBad,
+            Self::Closed | Self::Reset(..) => SessClose::RxBad,
             Self::Os(_) | Self::Refused => SessClose::RespClose,
             Self::Overflow => SessClose::RxOverflow,
-            Self::Garbage(_) | Self::TooManyInterim | Self::NotFinal => SessClose::RxJunk,
+            Self::Garbage(..) | Self::TooManyInterim | Self::NotFinal => SessClose::RxJunk,
             Self::Framing(_) => SessClose::RxBody,
+        }
+    }
+}
+
+impl HeadError {
+    /// What is wrong with the backend.
+    pub fn fault(&self) -> Fault<'static> {
+        match self {
+            Self::Closed | Self::Os(_) => Fault::Closed,
+            Self::Refused => Fault::REFUSED,
+            Self::Reset(error, text) => Fault::Invalid(*error, text),
+            Self::Overflow => {
+                Fault::Invalid(ProxyError::HttpResponseHeaderSectionSize, "its head is larger than http_resp_size")
+            }
+            Self::Garbage(error @ ProxyError::HttpResponseHeaderSize, _) => {
+                Fault::Invalid(*error, "a header line is longer than http_resp_hdr_len")
+            }
+            Self::Garbage(error @ ProxyError::HttpResponseHeaderSectionSize, _) => {
+                Fault::Invalid(*error, "its head has more lines than http_max_hdr")
+            }
+            Self::Garbage(error, _) => Fault::Invalid(*error, "it isn't HTTP"),
+            Self::TooManyInterim => Fault::Invalid(ProxyError::HttpProtocolError, "too many interim responses"),
+            Self::Framing(error @ FramingError::BadCoding) => {
+                Fault::Invalid(ProxyError::HttpResponseTransferCoding, error.text())
+            }
+            Self::Framing(error) => Fault::Invalid(ProxyError::HttpProtocolError, error.text()),
+            Self::NotFinal => Fault::Invalid(ProxyError::HttpProtocolError, "1xx without a final response"),
         }
     }
 }
@@ -157,8 +188,8 @@ impl HeadError {
 /// The response's body is broken: it must never be taken for a whole one.
 #[derive(Debug)]
 pub enum BodyError {
-    /// In what, in varnishd's words.
-    Broken(&'static str),
+    /// The type of error, and in what, in varnishd's words.
+    Broken(ProxyError, &'static str),
     /// The operating system's word.
     Os(io::Error),
 }

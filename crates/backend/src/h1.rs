@@ -15,6 +15,7 @@ use message::{Head, HeadLimits, names};
 use net::{Address, IdleState, IoError, Stream};
 use storage::Buf;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 
 use crate::buffers::{self, Buffer};
 use crate::exchange::{
@@ -165,7 +166,7 @@ impl Http1 {
             self.decoder = Decoder::response(Framing::Eof);
             return Ok(Received::Final { body: BodyStatus::Eof, close: Some(SessClose::TxPipe) });
         }
-        let framing = response_framing(beresp, self.to_head).map_err(|error| HeadError::Framing(error.text()))?;
+        let framing = response_framing(beresp, self.to_head).map_err(HeadError::Framing)?;
         if beresp.status() < 200 {
             return Err(HeadError::NotFinal);
         }
@@ -222,11 +223,12 @@ impl Http1 {
                 Ok(None)
             }
             Err(http1::HeadError::Overflow) => Err(HeadError::Overflow),
-            Ok(Progress::Http2Preface) | Err(_) => {
+            broken @ (Ok(Progress::Http2Preface) | Err(_)) => {
+                let error = broken.map_or_else(type_of, |_| ProxyError::HttpProtocolError);
                 self.count_rest();
                 let seen = &self.input[self.used..];
                 let end = seen.iter().position(u8::is_ascii_whitespace).unwrap_or(seen.len());
-                Err(HeadError::Garbage(seen[..end].into()))
+                Err(HeadError::Garbage(error, seen[..end].into()))
             }
         }
     }
@@ -241,7 +243,7 @@ impl Http1 {
             return Ok(None);
         }
         let step = self.decoder.decode(&self.input[self.used..]);
-        Ok(match step.map_err(|error| BodyError::Broken(error.text()))? {
+        Ok(match step.map_err(broken)? {
             Step::Data(range) => {
                 self.piece = self.used + range.start..self.used + range.end;
                 self.used = self.piece.end;
@@ -279,10 +281,52 @@ impl Http1 {
         match self.decoder.end_of_input() {
             Ok(()) if is_in_order => Ok(self.end()),
             // A reset is not the end of a body that ends with its connection.
-            Ok(()) => Err(BodyError::Broken("eof socket fail")),
-            Err(error) => Err(BodyError::Broken(error.text())),
+            Ok(()) => Err(BodyError::Broken(ProxyError::ConnectionTerminated, "eof socket fail")),
+            Err(error) => Err(broken(error)),
         }
     }
+}
+
+/// The registered type of a head that isn't taken (RFC 9209, 2.3).
+fn type_of(error: http1::HeadError) -> ProxyError {
+    match error {
+        http1::HeadError::LineTooLong { .. } => ProxyError::HttpResponseHeaderSize,
+        http1::HeadError::Overflow | http1::HeadError::TooManyFields { .. } | http1::HeadError::NoSpace => {
+            ProxyError::HttpResponseHeaderSectionSize
+        }
+        http1::HeadError::LeadingBlanks
+        | http1::HeadError::BadStartLine
+        | http1::HeadError::BadMethod
+        | http1::HeadError::BadVersion
+        | http1::HeadError::BadStatus
+        | http1::HeadError::ControlChar { .. }
+        | http1::HeadError::LeadingFold { .. }
+        | http1::HeadError::NoName { .. }
+        | http1::HeadError::BadNameChar { .. }
+        | http1::HeadError::NoColon { .. }
+        | http1::HeadError::LoneLf
+        | http1::HeadError::Framing(_)
+        | http1::HeadError::BadBody
+        | http1::HeadError::Connect
+        | http1::HeadError::BadTarget
+        | http1::HeadError::MultipleHost
+        | http1::HeadError::MultipleContentLength
+        | http1::HeadError::BadHost => ProxyError::HttpProtocolError,
+    }
+}
+
+/// The end of a body that isn't whole.
+pub(crate) fn broken(error: http1::BodyError) -> BodyError {
+    let kind = match error {
+        http1::BodyError::Truncated(_) => ProxyError::ConnectionTerminated,
+        http1::BodyError::BadSize
+        | http1::BodyError::SizeTooLong
+        | http1::BodyError::SizeTooLarge
+        | http1::BodyError::BadExtension
+        | http1::BodyError::NoCrlf => ProxyError::HttpResponseTransferCoding,
+        http1::BodyError::BadTrailer => ProxyError::HttpProtocolError,
+    };
+    BodyError::Broken(kind, error.text())
 }
 
 impl Exchange for Http1 {

@@ -17,6 +17,7 @@ use base::lock::{Mutex, MutexGuard};
 use net::{Address, IdleState, ParkedStream, Stream};
 use shm::vsl::num::dec;
 use tables::origin_proto::OriginProto;
+use tables::proxy_error::ProxyError;
 
 use crate::endpoint::Endpoint;
 use crate::error::{EPROTO, OpenError};
@@ -223,7 +224,10 @@ impl Pool {
         match self.endpoint.proto {
             OriginProto::Http1 => Ok(false),
             OriginProto::Http2 if is_http2 || tls.is_none() => Ok(true),
-            OriginProto::Http2 => Err(OpenError::Tls(EPROTO, "the backend has not chosen h2 (ALPN)".to_owned())),
+            OriginProto::Http2 => {
+                let reason = "the backend has not chosen h2 (ALPN)".to_owned();
+                Err(OpenError::Tls(EPROTO, ProxyError::TlsProtocolError, reason))
+            }
             OriginProto::Auto => {
                 self.chosen.store(if is_http2 { 2 } else { 1 }, Relaxed);
                 Ok(is_http2)

@@ -16,10 +16,12 @@ use message::{Head, hop, names, status};
 use net::Address;
 use storage::Buf;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 
 use crate::exchange::{
     Acct, BodyError, BodyLen, BodyStatus, Data, Exchange, HeadError, Received, RespLimits, SendError, SendProgress,
 };
+use crate::h1::broken;
 
 /// Bytes that may wait in one direction.
 const AHEAD: usize = 64 * 1024;
@@ -259,7 +261,7 @@ impl Exchange for Fetch {
             return match shared.down.end {
                 End::Open => shared.park_fetch(cx),
                 End::Whole if self.body == BodyStatus::Chunked => Poll::Ready(Ok(Data::End { close: None })),
-                End::Whole | End::Cut => Poll::Ready(Err(BodyError::Broken(Http1Error::Truncated(self.cut()).text()))),
+                End::Whole | End::Cut => Poll::Ready(Err(broken(Http1Error::Truncated(self.cut())))),
             };
         };
         shared.wake_task();
@@ -320,7 +322,7 @@ impl Fetch {
             return Err(HeadError::Overflow);
         }
         if longest.is_some_and(|longest| longest > self.limits.line_bytes) {
-            return Err(HeadError::Garbage((*b"HTTP/1.1").into()));
+            return Err(HeadError::Garbage(ProxyError::HttpProtocolError, (*b"HTTP/1.1").into()));
         }
         if *status < 200 {
             return Err(HeadError::NotFinal);

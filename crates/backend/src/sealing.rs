@@ -8,6 +8,7 @@ use net::handshake::{HandshakeError, handshake};
 use rt::Instant;
 use tables::counters::Main;
 use tables::origin_proto::OriginProto;
+use tables::proxy_error::ProxyError;
 use tls::origin::Origin;
 use tls::{Client, ErrorKind, Handshake};
 
@@ -67,15 +68,23 @@ impl TlsPeer {
         until: Option<Instant>,
     ) -> Result<(Stream, tls::Info), OpenError> {
         let client = self.http1.as_ref().filter(|_| http1).unwrap_or(&self.client);
-        let client = client.as_ref().map_err(|reason| OpenError::Tls(EPROTO, reason.clone()))?;
+        let client = client
+            .as_ref()
+            .map_err(|reason| OpenError::Tls(EPROTO, ProxyError::ProxyConfigurationError, reason.clone()))?;
         let hello = Handshake::client(client, &self.name).map_err(|error| failed(&error))?;
         handshake(stream, hello, Vec::new(), until).await.map_err(|it| match it.error {
-            HandshakeError::Timeout => OpenError::Tls(ETIMEDOUT, "Handshake timeout".to_owned()),
+            HandshakeError::Timeout => {
+                OpenError::Tls(ETIMEDOUT, ProxyError::ConnectionTimeout, "Handshake timeout".to_owned())
+            }
             HandshakeError::Closed => {
-                OpenError::Tls(EPROTO, "the backend closed the connection in the handshake".to_owned())
+                let reason = "the backend closed the connection in the handshake";
+                OpenError::Tls(EPROTO, ProxyError::ConnectionTerminated, reason.to_owned())
             }
             HandshakeError::Tls(error) => failed(&error),
-            HandshakeError::Os(error) => OpenError::Tls(error.raw_os_error().unwrap_or(EPROTO), error.to_string()),
+            HandshakeError::Os(error) => {
+                let errno = error.raw_os_error().unwrap_or(EPROTO);
+                OpenError::Tls(errno, ProxyError::ConnectionTerminated, error.to_string())
+            }
         })
     }
 }
@@ -85,5 +94,23 @@ fn failed(error: &tls::Error) -> OpenError {
         true => format!("Server verification failed: {error}"),
         false => error.to_string(),
     };
-    OpenError::Tls(EPROTO, reason)
+    OpenError::Tls(EPROTO, proxy_error(error.kind()), reason)
+}
+
+/// The registered type of a failed handshake (RFC 9209, 2.3).
+fn proxy_error(kind: ErrorKind) -> ProxyError {
+    match kind {
+        ErrorKind::Certificate => ProxyError::TlsCertificateError,
+        ErrorKind::Alert(_) => ProxyError::TlsAlertReceived,
+        ErrorKind::Closed => ProxyError::ConnectionTerminated,
+        ErrorKind::Internal => ProxyError::ProxyInternalError,
+        ErrorKind::NotTls
+        | ErrorKind::Version
+        | ErrorKind::Parameters
+        | ErrorKind::Name
+        | ErrorKind::Protocol
+        | ErrorKind::Decrypt
+        | ErrorKind::Limit
+        | ErrorKind::Exhausted => ProxyError::TlsProtocolError,
+    }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::Mono;
 use base::lock::Mutex;
+use tables::proxy_error::ProxyError;
 
 use crate::error::{ETIMEDOUT, OpenError, errno_text};
 
@@ -23,25 +24,44 @@ const BUDGET_SECONDS: f64 = 60.0;
 /// Characters of a cause's text that are printed: a peer may have chosen them.
 const MAX_CHARS: usize = 200;
 
-/// The error number of a connection that nobody accepts.
+/// Error numbers of connection attempts, by what they mean to whoever is told of the failure.
 const ECONNREFUSED: i32 = 111;
+const EPERM: i32 = 1;
+const EACCES: i32 = 13;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const EADDRNOTAVAIL: i32 = 99;
+const ENETUNREACH: i32 = 101;
+const ECONNRESET: i32 = 104;
+const EHOSTUNREACH: i32 = 113;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault<'a> {
     Connect(i32),
+    /// A connection attempt shortly before has failed, and none is made now.
+    HeldDown,
+    /// As many connections as `.max_connections` allows are in use.
+    Busy,
     NoAddress(&'a str),
-    /// The TLS handshake failed, with this reason.
-    Tls(&'a str),
+    /// The TLS handshake failed: the type of error, and the reason.
+    Tls(ProxyError, &'a str),
     /// The PROXY header couldn't be written: the error number.
     ProxyWrite(i32),
     /// The probe judges the backend sick: the result of its last request.
     Sick(&'a str),
     Closed,
     Late,
+    /// It didn't take the request in time.
+    Stuck,
     /// The backend's address is one of this server's own listeners, and the request came back.
     Loop,
-    /// The response isn't valid HTTP, or the backend reset the request: why.
-    Invalid(&'a str),
+    /// The response isn't valid HTTP, or the backend reset the request: the type of error, and why.
+    Invalid(ProxyError, &'a str),
+}
+
+impl Fault<'static> {
+    /// The backend has refused the request unseen, also where that was sent again.
+    pub const REFUSED: Self = Fault::Invalid(ProxyError::HttpResponseIncomplete, "refused by the backend");
 }
 
 impl<'a> Fault<'a> {
@@ -51,7 +71,7 @@ impl<'a> Fault<'a> {
             OpenError::Errno(errno) | OpenError::HeldDown(errno) => Self::Connect(*errno),
             OpenError::NoAddress => Self::NoAddress(host),
             OpenError::Proxy(errno) => Self::ProxyWrite(*errno),
-            OpenError::Tls(_, reason) => Self::Tls(reason),
+            OpenError::Tls(_, error, reason) => Self::Tls(*error, reason),
         }
     }
 
@@ -62,13 +82,59 @@ impl<'a> Fault<'a> {
             Self::Connect(ETIMEDOUT) => 1 << 1,
             Self::Connect(_) => 1 << 2,
             Self::NoAddress(_) => 1 << 3,
-            Self::Tls(_) => 1 << 4,
+            Self::Tls(..) => 1 << 4,
             Self::ProxyWrite(_) => 1 << 5,
             Self::Sick(_) => SICK,
             Self::Closed => 1 << 7,
             Self::Late => 1 << 8,
-            Self::Invalid(_) => 1 << 9,
+            Self::Invalid(..) => 1 << 9,
             Self::Loop => 1 << 10,
+            Self::Stuck => 1 << 11,
+            Self::HeldDown => 1 << 12,
+            Self::Busy => 1 << 13,
+        }
+    }
+
+    /// The registered type of error (RFC 9209, 2.3).
+    pub fn proxy_error(self) -> ProxyError {
+        match self {
+            Self::Connect(errno) => match errno {
+                ECONNREFUSED => ProxyError::ConnectionRefused,
+                ETIMEDOUT => ProxyError::ConnectionTimeout,
+                ENETUNREACH | EHOSTUNREACH => ProxyError::DestinationIpUnroutable,
+                EPERM | EACCES => ProxyError::DestinationIpProhibited,
+                ECONNRESET => ProxyError::ConnectionTerminated,
+                // What this host lacks: file descriptors, ports.
+                ENFILE | EMFILE | EADDRNOTAVAIL => ProxyError::ProxyInternalError,
+                _ => ProxyError::DestinationUnavailable,
+            },
+            Self::HeldDown | Self::Sick(_) => ProxyError::DestinationUnavailable,
+            Self::Busy => ProxyError::ConnectionLimitReached,
+            Self::NoAddress(_) => ProxyError::DnsError,
+            Self::ProxyWrite(_) | Self::Closed => ProxyError::ConnectionTerminated,
+            Self::Late => ProxyError::ConnectionReadTimeout,
+            Self::Stuck => ProxyError::ConnectionWriteTimeout,
+            Self::Loop => ProxyError::ProxyLoopDetected,
+            Self::Tls(error, _) | Self::Invalid(error, _) => error,
+        }
+    }
+
+    /// The same fault without what only an operator should read: names of hosts, and words that a peer has chosen.
+    #[must_use]
+    pub fn without_names(self) -> Self {
+        match self {
+            Self::NoAddress(_) => Self::NoAddress(""),
+            Self::Tls(error, _) => Self::Tls(error, ""),
+            Self::Sick(_) => Self::Sick(""),
+            Self::Connect(_)
+            | Self::HeldDown
+            | Self::Busy
+            | Self::ProxyWrite(_)
+            | Self::Closed
+            | Self::Late
+            | Self::Stuck
+            | Self::Loop
+            | Self::Invalid(..) => self,
         }
     }
 }
@@ -81,15 +147,20 @@ impl fmt::Display for Fault<'_> {
         match self {
             Self::Connect(ETIMEDOUT) => f.write_str("no connection within connect_timeout"),
             Self::Connect(errno) => write!(f, "{}", lower(&errno_text(*errno))),
+            Self::HeldDown => f.write_str("a connection attempt shortly before failed"),
+            Self::Busy => f.write_str("all of its max_connections are in use"),
+            Self::NoAddress("") => f.write_str("no address found for its host"),
             Self::NoAddress(host) => write!(f, "no address found for {host}"),
-            Self::Tls(reason) => write!(f, "TLS handshake failed: {reason}"),
+            Self::Tls(_, "") => f.write_str("TLS handshake failed"),
+            Self::Tls(_, reason) => write!(f, "TLS handshake failed: {reason}"),
             Self::ProxyWrite(errno) => write!(f, "sending the PROXY header failed: {}", lower(&errno_text(*errno))),
             Self::Sick("") => f.write_str("the health probe says sick"),
             Self::Sick(why) => write!(f, "the health probe says sick: {why}"),
             Self::Closed => f.write_str("connection closed before a response"),
             Self::Late => f.write_str("no response in time (first_byte_timeout, between_bytes_timeout)"),
+            Self::Stuck => f.write_str("the request wasn't taken in time (between_bytes_timeout)"),
             Self::Loop => f.write_str("its address is this server's own, so that requests come back"),
-            Self::Invalid(why) => write!(f, "no valid response: {why}"),
+            Self::Invalid(_, why) => write!(f, "no valid response: {why}"),
         }
     }
 }
@@ -274,7 +345,42 @@ mod tests {
     #[test]
     fn a_cause_is_one_line_of_bounded_length() {
         let reason = format!("a\nb\x1b{}", "x".repeat(1000));
-        let text = Trouble::default().fails(Fault::Tls(&reason), EFFECT, Mono(0.0)).unwrap();
+        let text =
+            Trouble::default().fails(Fault::Tls(ProxyError::TlsProtocolError, &reason), EFFECT, Mono(0.0)).unwrap();
         assert!(text.starts_with("TLS handshake failed: a?b?xx") && text.len() < 300, "{text}");
+    }
+
+    #[test]
+    fn each_fault_has_a_registered_type() {
+        let check = |fault: Fault<'_>, want| assert_eq!(fault.proxy_error().word(), want, "{fault}");
+        for (errno, want) in [
+            (ECONNREFUSED, "connection_refused"),
+            (ETIMEDOUT, "connection_timeout"),
+            (EHOSTUNREACH, "destination_ip_unroutable"),
+            (ENETUNREACH, "destination_ip_unroutable"),
+            (EACCES, "destination_ip_prohibited"),
+            (EADDRNOTAVAIL, "proxy_internal_error"),
+            (2, "destination_unavailable"),
+        ] {
+            check(Fault::Connect(errno), want);
+        }
+        check(Fault::NoAddress("o.example"), "dns_error");
+        check(Fault::Busy, "connection_limit_reached");
+        check(Fault::Sick(""), "destination_unavailable");
+        check(Fault::HeldDown, "destination_unavailable");
+        check(Fault::Closed, "connection_terminated");
+        check(Fault::Late, "connection_read_timeout");
+        check(Fault::Stuck, "connection_write_timeout");
+        check(Fault::Loop, "proxy_loop_detected");
+    }
+
+    #[test]
+    fn what_only_operators_read_can_be_left_out() {
+        let told = |fault: Fault<'_>| fault.without_names().to_string();
+        assert_eq!(told(Fault::NoAddress("inner.example")), "no address found for its host");
+        let reason = "certificate is good for inner.example alone";
+        assert_eq!(told(Fault::Tls(ProxyError::TlsCertificateError, reason)), "TLS handshake failed");
+        assert_eq!(told(Fault::Sick("HTTP/1.1 500 Oops")), "the health probe says sick");
+        assert_eq!(told(Fault::Connect(ECONNREFUSED)), "connection refused");
     }
 }

@@ -14,15 +14,28 @@ use std::task::{Context, Poll, Waker};
 use base::Mono;
 use base::critical::Lock;
 use storage::{Body, Buf, OwnFacts, RecordFields, StoredBody};
+use tables::proxy_error::ProxyError;
 
 use crate::attrs::Attrs;
 use crate::digest::Digest;
 use crate::objcore::HeadBlock;
 use crate::purge::Purge;
 
-/// A fetch failed; the text says how, for the log.
+/// A fetch failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FetchFailed(pub &'static str);
+pub struct FetchFailed {
+    /// How, in words for the log.
+    pub reason: &'static str,
+    /// The registered type of error, where a cause is known.
+    pub error: Option<ProxyError>,
+}
+
+impl FetchFailed {
+    /// A failure without a known cause.
+    pub const fn new(reason: &'static str) -> Self {
+        FetchFailed { reason, error: None }
+    }
+}
 
 /// Progress of a fetch. Only the fetch moves it, and only forward.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,7 +171,7 @@ pub(crate) enum ReadState {
 impl Boc {
     pub fn new(digest: Digest, transit: bool, room: Option<u64>, vary_guess: Option<VaryGuess>) -> Self {
         let inner = Inner {
-            reason: FetchFailed(""),
+            reason: FetchFailed::new(""),
             body: Body::default(),
             stored: None,
             left: 0,
@@ -500,7 +513,7 @@ impl Boc {
                         Poll::Ready(Ok(ReadState::Stored(stored.clone())))
                     }
                     None if let BocState::Failed(reason) = state => Poll::Ready(Err(reason)),
-                    None if offset < inner.consumed => Poll::Ready(Err(FetchFailed("body already passed on"))),
+                    None if offset < inner.consumed => Poll::Ready(Err(FetchFailed::new("body already passed on"))),
                     None if state.is_over() => Poll::Ready(Ok(ReadState::End)),
                     None => {
                         inner.wait(cx, id);

@@ -322,7 +322,7 @@ impl Busy {
     pub fn finish(mut self, declared: Option<u64>) -> Result<u64, WrongLength> {
         let fetched = self.boc.fetched();
         if let Some(declared) = declared.filter(|&declared| declared != fetched) {
-            self.end_failed(FetchFailed("body of another length than announced"));
+            self.end_failed(FetchFailed::new("body of another length than announced"));
             return Err(WrongLength { declared, fetched });
         }
         self.publish();
@@ -407,7 +407,7 @@ impl Busy {
     pub fn release(mut self) {
         self.is_over = true;
         assert!(!self.is_published(), "what was published is finished, or fails");
-        self.boc.advance(BocState::Failed(FetchFailed("not needed")));
+        self.boc.advance(BocState::Failed(FetchFailed::new("not needed")));
         let waiters = self.unlist(usize::MAX);
         self.cache.wake(&self.boc.digest(), waiters, RushReason::LookAgain);
     }
@@ -578,7 +578,7 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         if !self.is_over {
-            self.end_failed(FetchFailed("fetch given up"));
+            self.end_failed(FetchFailed::new("fetch given up"));
         }
     }
 }

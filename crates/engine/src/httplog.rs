@@ -6,6 +6,8 @@ use params::{DebugBit, Params};
 use shm::vsl::TxnLog;
 use tables::tags::Tag;
 
+use crate::proxy_status::PROXY_STATUS;
+
 /// A record for each filter of a body, when `debug=+processors` asks for them; `what` is varnishd's word for the side.
 pub fn log_processors(log: &mut TxnLog, params: &Params, what: &str, names: &[u8]) {
     if !params.debug.has(DebugBit::Processors) {
@@ -104,6 +106,18 @@ impl HeadTags {
         log.put(self.protocol, protocol.as_bytes());
         log.record(self.status).num(u64::from(status));
         log.put(self.reason, message::status::reason(status).as_bytes());
+    }
+
+    /// Makes and logs the head of a bare response, which has at most one header.
+    pub fn log_minimal(&self, protocol: &str, status: u16, proxy_status: Option<&str>, log: &mut TxnLog) -> Head {
+        self.log_bare_status(protocol, status, log);
+        let mut head = Head::new();
+        // One line of a few hundred bytes always fits.
+        let _ = head.start_response(b"HTTP/1.1", status);
+        if let Some(proxy_status) = proxy_status {
+            let _ = self.append(&mut head, log, PROXY_STATUS, &[proxy_status.as_bytes()]);
+        }
+        head
     }
 
     /// Logs a response's start line.

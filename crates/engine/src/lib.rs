@@ -25,6 +25,7 @@ mod packer;
 mod parts;
 pub mod peers;
 mod pool;
+mod proxy_status;
 pub mod queries;
 mod random;
 pub mod refreshes;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! An answer that is made here: to a client (`vcl_synth`), or in the place of a backend's (`vcl_backend_error`).
 
+use tables::proxy_error::ProxyError;
+
 use crate::classes::Refusal;
+use crate::proxy_status::Cause;
 
 /// What asks for it says status and reason; then VCL writes the body.
 #[derive(Debug, Default)]
@@ -11,23 +14,42 @@ pub(crate) struct SyntheticResponse {
     body: Vec<u8>,
     later: bool,
     refusal: Option<Box<Refusal>>,
+    cause: Option<Box<Cause>>,
 }
 
 impl SyntheticResponse {
-    /// It is to have that status.
-    pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>) {
+    /// It is to have that status, which VCL has chosen.
+    pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>, was_forwarded: bool) {
         (self.status, self.reason) = (status, reason);
+        self.cause = Cause::of_vcl(status, was_forwarded).map(Box::new);
+    }
+
+    /// It is to have that status, as the engine can't do what was asked for: why.
+    pub fn ask_because(&mut self, status: u16, error: ProxyError, details: &'static str) {
+        (self.status, self.reason) = (status, None);
+        self.cause = Some(Box::new(Cause::new(error, details)));
+    }
+
+    /// As [`SyntheticResponse::ask_because`], with a reason phrase.
+    pub fn ask_in_words(&mut self, status: u16, reason: &str, error: ProxyError) {
+        self.ask_because(status, error, "");
+        self.reason = Some(reason.into());
     }
 
     /// It is to have that status, and to say that the same request may do better later.
-    pub fn ask_for_later(&mut self, status: u16) {
-        self.ask(status, None);
+    pub fn ask_for_later(&mut self, status: u16, error: ProxyError, details: &'static str) {
+        self.ask_because(status, error, details);
         self.later = true;
+    }
+
+    /// Why it is made.
+    pub fn take_cause(&mut self) -> Option<Box<Cause>> {
+        self.cause.take()
     }
 
     /// A class has no worker and no chair for the request.
     pub fn ask_refusal(&mut self, refusal: Refusal) {
-        self.ask(503, None);
+        self.ask_because(503, ProxyError::HttpRequestDenied, "no worker of its class is free");
         self.refusal = Some(Box::new(refusal));
     }
 
@@ -68,7 +90,7 @@ mod tests {
     fn an_answer_begins_with_an_empty_body() {
         let mut made = SyntheticResponse::default();
         assert_eq!(made.begin(), (0, None));
-        made.ask(404, Some(b"No".to_vec()));
+        made.ask(404, Some(b"No".to_vec()), false);
         made.write(b"left over", false);
         assert_eq!((made.begin(), made.take_body()), ((404, Some(b"No".to_vec())), Vec::new()));
         made.write(b"gone", false);

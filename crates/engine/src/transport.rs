@@ -109,8 +109,8 @@ pub trait Transport {
     /// The body will never be complete: the client must be able to tell.
     fn abort(&mut self);
 
-    /// Queues and logs a bare response that VCL never sees: 400, 417, 500, 503.
-    fn send_minimal(&mut self, status: u16, log: &mut TxnLog);
+    /// Queues and logs a bare response that VCL never sees: 400, 417, 500, 503. It has at most one header, `Proxy-Status`.
+    fn send_minimal(&mut self, status: u16, proxy_status: Option<&str>, log: &mut TxnLog);
 
     /// Queues and logs `100 Continue`.
     fn send_continue(&mut self, log: &mut TxnLog);

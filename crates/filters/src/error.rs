@@ -33,6 +33,24 @@ pub enum FilterError {
     },
 }
 
+impl FilterError {
+    /// Whether the body is to blame, which isn't what its content coding says.
+    pub fn is_of_content(&self) -> bool {
+        match self {
+            Self::InvalidGzip(_)
+            | Self::JunkAfterGzip
+            | Self::GunzipTruncated
+            | Self::TestTruncated
+            | Self::InvalidCoding(..)
+            | Self::JunkAfterCoding(_)
+            | Self::CodingTruncated(_) => true,
+            Self::GzipFailed | Self::CodingMemory(_) | Self::PackFailed(_) | Self::RangeShort | Self::Module { .. } => {
+                false
+            }
+        }
+    }
+}
+
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

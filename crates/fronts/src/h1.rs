@@ -15,6 +15,7 @@ use http1::{Framing, HeadError, Progress, Scan, parse_found_request};
 use params::FeatureBit;
 use shm::vsl::Marker;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use crate::buffers::Buffers;
@@ -238,7 +239,7 @@ async fn answer(h1: &mut H1, req: &mut Req, scan: &Scan, head_bytes: usize) -> R
         if h1.head_is_sent() {
             engine::Transport::abort(h1);
         } else {
-            req.minimal(h1, 503);
+            req.minimal(h1, 503, ProxyError::ProxyInternalError);
         }
         return Err(SessClose::Overload);
     }

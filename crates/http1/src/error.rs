@@ -108,6 +108,11 @@ impl HeadError {
         }
     }
 
+    /// Whether what came doesn't even begin as a request does.
+    pub fn is_of_start_line(&self) -> bool {
+        matches!(self, Self::LeadingBlanks | Self::BadStartLine | Self::BadMethod | Self::BadVersion)
+    }
+
     /// The text of the BogoHeader log record, where varnishd writes one. `input` is what was parsed.
     pub fn bogo_header(&self, input: &[u8]) -> Option<Vec<u8>> {
         let quote = |text: &str, at: usize| {

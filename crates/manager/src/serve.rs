@@ -31,7 +31,7 @@ use crate::report::{self, Severity, print};
 use crate::session::Kind;
 use crate::stores::Stores;
 use crate::ticketkeys::TicketKeys;
-use crate::usage::version_string;
+use crate::usage::{OWN_VERSION, version_string};
 use crate::vcls::Vcls;
 use crate::workdir;
 use crate::worker::Worker;
@@ -520,6 +520,7 @@ fn begin(
     daemon: Option<Daemon>,
 ) -> Result<i32, Fatal> {
     print(Severity::Debug, &format!("Version: {}", version_string()));
+    print(Severity::Debug, &format!("Server: {OWN_VERSION}"));
     print(Severity::Debug, &format!("Platform: {}", manager.vident));
     if let Some(warning) = workdir::disk_warning(&manager.workdir).filter(|_| !manager.debug(DebugBit::VtcMode)) {
         print(Severity::Info, &warning);

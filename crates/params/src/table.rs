@@ -393,6 +393,8 @@ params! {
         "No effect here: there is no such pool. In Varnish: min_pool, max_pool, max_age (seconds) of the pool of fetches.";
     prefer_ipv6: Switch = "off" ["bool"] {}
         "Try IPv6 first when connecting to backends that have addresses of both kinds.";
+    proxy_status: Text = "name" [""] { Own }
+        "What the Proxy-Status header (RFC 9209) of responses that are generated here says of their cause: off, name or address. vcl_backend_error, vcl_synth and vcl_deliver see it and can unset it. With name, the next hop is the backend's name in VCL, which any client can read; a name that VCL couldn't declare is left out, because modules put addresses into those. With address, it is the backend's address, and details name hosts, certificates and probes: for servers whose clients are your own proxies.";
     query_drop: Text = "" [""] { Own }
         "Query arguments that are removed from a client's URL before vcl_recv. They are then neither part of the cache key nor sent to the backend. Separate names by blanks or commas; a * at the end of a name matches any rest, as in utm_* fbclid gclid.";
     query_keep: Text = "" [""] { Own }

@@ -8,6 +8,7 @@ pub mod dialects;
 pub mod json;
 pub mod no_hit;
 pub mod origin_proto;
+pub mod proxy_error;
 pub mod stores;
 pub mod tags;
 pub mod vcltext;

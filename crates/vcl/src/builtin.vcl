@@ -150,6 +150,7 @@ sub vcl_builtin_synth {
     <p>XID: "} + req.xid + {"</p>
     <hr>
     <p>Varnish cache server</p>
+    <p>Lacquer @VERSION@</p>
   </body>
 </html>
 "};
@@ -241,6 +242,7 @@ sub vcl_builtin_backend_error {
     <p>XID: "} + bereq.xid + {"</p>
     <hr>
     <p>Varnish cache server</p>
+    <p>Lacquer @VERSION@</p>
   </body>
 </html>
 "};

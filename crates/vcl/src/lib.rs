@@ -33,6 +33,8 @@ mod top;
 mod units;
 mod vcc;
 
+use std::sync::LazyLock;
+
 pub use dialect::{Detection, Migration, Note, detect, migrate};
 pub use odd::{ascii_edits, to_ascii, to_ascii_in_place};
 pub use program::Program;
@@ -186,7 +188,9 @@ pub const UNUSED: &str = "Use it or delete it; with the parameter vcc_err_unref=
 
 /// Our built-in VCL. It behaves as 7.1's, but for targets and methods, which it judges as 9.0's does.
 pub fn builtin() -> &'static str {
-    include_str!("builtin.vcl")
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| include_str!("builtin.vcl").replace("@VERSION@", env!("CARGO_PKG_VERSION")));
+    &TEXT
 }
 
 /// What stands between the braces of one of its subroutines.

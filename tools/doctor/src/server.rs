@@ -47,7 +47,7 @@ pub struct Server {
 /// What a CLI tells.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Told {
-    /// Its banner's line of the version.
+    /// Name and version, as its banner says them; empty where it says none.
     pub version: String,
     pub params: BTreeMap<String, String>,
     pub backends: Vec<Backend>,
@@ -209,8 +209,7 @@ impl Told {
             let reply = connection.ask(format!("{command}\n").as_bytes()).ok()?;
             is_good(reply.status).then(|| reply.text().into_owned())
         };
-        let version = ask("banner").unwrap_or_default();
-        let version = version.lines().find(|line| line.contains(" revision ")).unwrap_or_default().to_owned();
+        let version = ask("banner").and_then(|text| admin::version_in_banner(&text)).unwrap_or_default();
         Told {
             version,
             params: ask("param.show -j").as_deref().map(params).unwrap_or_default(),

@@ -134,13 +134,13 @@ fn a_body_may_come_in_any_pieces() {
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     check("GET", &[(&format!("{head}3\r\nabc\r\n0\r\n\r\n"), chunked), ("", "[abc]"), ("", WHOLE)]);
     let torn = [(head, &**chunked), ("1", "Part"), ("0", "Part"), ("\r", "Part"), ("\nab", "[ab]"), ("c", "[c]")];
-    check("GET", &[&torn[..], &[(CLOSE, "Broken(\"chunked insufficient bytes\")")]].concat());
+    check("GET", &[&torn[..], &[(CLOSE, "Broken(ConnectionTerminated, \"chunked insufficient bytes\")")]].concat());
     let torn = [(head, &**chunked), ("3\r\nabc", "[abc]"), ("\r", "Part"), ("\n0\r\n", "Part")];
     check("GET", &[&torn[..], &[("\r\n", WHOLE)]].concat());
     check("GET", &[&torn[..], &[("X-A: b\r\n", "Part"), ("\r", "Part"), ("\n", WHOLE)]].concat());
     check("GET", &[&torn[..], &[("\r\nHTTP/1.1 200", "End { close: Some(RxJunk) }")]].concat());
-    check("GET", &[&torn[..], &[(CLOSE, "Broken(\"chunked read err\")")]].concat());
-    check("GET", &[(head, chunked), ("x", "Broken(\"chunked header non-hex\")")]);
+    check("GET", &[&torn[..], &[(CLOSE, "Broken(ConnectionTerminated, \"chunked read err\")")]].concat());
+    check("GET", &[(head, chunked), ("x", "Broken(HttpResponseTransferCoding, \"chunked header non-hex\")")]);
 }
 
 #[test]
@@ -149,7 +149,14 @@ fn what_ends_a_body() {
     let eof = "Final { body: Eof, close: Some(RespClose) }";
     check("GET", &[(closing, eof), ("abc", "[abc]"), (CLOSE, WHOLE)]);
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
-    check("GET", &[(head, &last("Length(3)")), ("ab", "[ab]"), (CLOSE, "Broken(\"straight insufficient bytes\")")]);
+    check(
+        "GET",
+        &[
+            (head, &last("Length(3)")),
+            ("ab", "[ab]"),
+            (CLOSE, "Broken(ConnectionTerminated, \"straight insufficient bytes\")"),
+        ],
+    );
     check("GET", &[(head, &last("Length(3)")), ("abcd", "[abc]"), ("", "End { close: Some(RxJunk) }")]);
     check("HEAD", &[(head, &last("None"))]);
     check("HEAD", &[(&format!("{head}abc"), "Final { body: None, close: Some(RxJunk) }")]);
@@ -161,10 +168,10 @@ fn what_ends_a_body() {
 #[test]
 fn heads_that_are_none() {
     for (said, wanted) in [
-        ("junk here\r\n\r\n", "Garbage([106, 117, 110, 107]) RxJunk"),
+        ("junk here\r\n\r\n", "Garbage(HttpProtocolError, [106, 117, 110, 107]) RxJunk"),
         ("HTTP/1.1 101 Switching\r\n\r\n", "NotFinal RxJunk"),
-        ("HTTP/1.1 204 \r\nContent-Length: 1\r\n\r\n", "Framing(\"Body announced where none may be\") RxBody"),
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "Garbage([80, 82, 73]) RxJunk"),
+        ("HTTP/1.1 204 \r\nContent-Length: 1\r\n\r\n", "Framing(BodyForbidden) RxBody"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "Garbage(HttpProtocolError, [80, 82, 73]) RxJunk"),
         (CLOSE, "Closed RxBad"),
     ] {
         check("GET", &[(said, wanted)]);

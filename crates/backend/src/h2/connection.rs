@@ -10,6 +10,7 @@ use base::{Clock, Mono};
 use http2::{ErrorCode, Event, Kind, Limits, OpenError, Scratch, Settings};
 use message::{Head, HeadLimits};
 use tables::origin_proto::OriginProto;
+use tables::proxy_error::ProxyError;
 
 use super::local::Ticket;
 use super::output::Output;
@@ -243,7 +244,7 @@ impl Connection {
     pub(super) fn reset(&mut self, id: u32, reason: &'static str) {
         self.codec.reset(id, ErrorCode::Cancel);
         if let Some(stream) = self.stream(id) {
-            stream.ends(End::Broken(reason));
+            stream.ends(End::Broken(ProxyError::HttpRequestError, reason));
         }
         self.wake_task();
     }
@@ -309,7 +310,7 @@ impl Connection {
             Event::Reset { stream, code } => self.was_reset(stream, code),
             Event::Broken { stream, fault } => {
                 if let Some(stream) = self.stream(stream) {
-                    stream.ends(End::Broken(fault.text));
+                    stream.ends(End::Broken(ProxyError::HttpProtocolError, fault.text));
                 }
             }
             Event::Settings => {
@@ -318,7 +319,7 @@ impl Connection {
             }
             Event::GoAway { code, .. } => self.goes_away(code),
             Event::Fault(fault) => {
-                self.fail_all(fault.text);
+                self.fail_all(ProxyError::HttpProtocolError, fault.text);
                 self.ending = Ending::Last;
             }
             Event::None
@@ -346,7 +347,7 @@ impl Connection {
             ErrorCode::Http11Required if turns_to_http1 => End::Refused,
             // The rest of the request isn't wanted (RFC 9113 8.1).
             ErrorCode::NoError if stream.end == End::Whole => End::Whole,
-            code => End::Broken(reset_text(code)),
+            code => End::Broken(ProxyError::HttpResponseIncomplete, reset_text(code)),
         });
     }
 
@@ -364,15 +365,15 @@ impl Connection {
 
     /// Nothing more comes, and nothing goes out.
     pub(super) fn is_cut(&mut self) {
-        self.fail_all(CLOSED);
+        self.fail_all(ProxyError::ConnectionTerminated, CLOSED);
         self.ending = Ending::Over;
     }
 
     /// Every stream ends; what the origin can't have seen it can't have worked on.
-    fn fail_all(&mut self, reason: &'static str) {
+    fn fail_all(&mut self, error: ProxyError, reason: &'static str) {
         self.settles();
         for stream in &mut self.streams {
-            stream.ends(if stream.is_written { End::Broken(reason) } else { End::Refused });
+            stream.ends(if stream.is_written { End::Broken(error, reason) } else { End::Refused });
         }
     }
 

@@ -8,6 +8,7 @@ use message::{Head, names};
 use net::Address;
 use storage::Buf;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 
 use super::Shared;
 use super::stream::{End, RequestEnd, Stream};
@@ -43,7 +44,7 @@ enum State {
     Refused,
 }
 
-const NO_STREAM: End = End::Broken(super::connection::CLOSED);
+const NO_STREAM: End = End::Broken(ProxyError::ConnectionTerminated, super::connection::CLOSED);
 
 impl Http2 {
     /// The next exchange over a connection.
@@ -99,7 +100,7 @@ impl Http2 {
         let (interim, spoken) = self.with((None, Some(SendProgress::Answered)), |stream| {
             let interim = stream.interims.pop_front();
             let spoken = match stream.end {
-                End::Broken(_) | End::Refused => Some(SendProgress::Answered),
+                End::Broken(..) | End::Refused => Some(SendProgress::Answered),
                 End::Whole if !stream.is_sent() && !stream.is_tunnel => Some(SendProgress::Answered),
                 End::Open if stream.is_answered && !is_told && !stream.is_sent() => Some(SendProgress::Begun),
                 End::Open | End::Whole => None,
@@ -214,7 +215,7 @@ impl Exchange for Http2 {
             return match end {
                 End::Open => self.with(Poll::Ready(Err(HeadError::Closed)), |stream| stream.park(cx)),
                 End::Refused => Poll::Ready(Err(HeadError::Refused)),
-                End::Broken(reason) => Poll::Ready(Err(HeadError::Reset(reason))),
+                End::Broken(error, reason) => Poll::Ready(Err(HeadError::Reset(error, reason))),
                 End::Whole => Poll::Ready(Err(HeadError::NotFinal)),
             };
         };
@@ -250,8 +251,10 @@ impl Exchange for Http2 {
                 self.trailers = self.with(None, |stream| stream.trailers.take());
                 Poll::Ready(Ok(Data::End { close: None }))
             }
-            End::Refused => Poll::Ready(Err(BodyError::Broken(super::connection::CLOSED))),
-            End::Broken(reason) => Poll::Ready(Err(BodyError::Broken(reason))),
+            End::Refused => {
+                Poll::Ready(Err(BodyError::Broken(ProxyError::ConnectionTerminated, super::connection::CLOSED)))
+            }
+            End::Broken(error, reason) => Poll::Ready(Err(BodyError::Broken(error, reason))),
         }
     }
 

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use message::Head;
 use storage::Buf;
+use tables::proxy_error::ProxyError;
 
 use crate::buffers::Buffer;
 use crate::exchange::{Acct, MAX_INTERIM};
@@ -16,7 +17,8 @@ pub(super) enum End {
     Whole,
     /// The origin has not looked at the request.
     Refused,
-    Broken(&'static str),
+    /// The response isn't whole: the type of error, and why.
+    Broken(ProxyError, &'static str),
 }
 
 #[derive(Debug)]
@@ -94,14 +96,14 @@ impl Stream {
     }
 
     pub fn take_head(&mut self, head: Head, ends: bool, announced: Option<u64>) {
-        if matches!(self.end, End::Broken(_)) {
+        if matches!(self.end, End::Broken(..)) {
             return;
         }
         if head.status() < 200 {
             self.interim_count += 1;
             match self.interim_count {
                 ..=MAX_INTERIM => self.interims.push_back(head),
-                _ => self.end = End::Broken("too many interim responses"),
+                _ => self.end = End::Broken(ProxyError::HttpProtocolError, "too many interim responses"),
             }
         } else {
             (self.head, self.is_answered, self.announced) = (Some(head), true, announced);

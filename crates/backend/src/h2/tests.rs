@@ -123,9 +123,10 @@ fn an_answer_is_the_same_however_it_is_cut() {
 fn interim_responses_are_bounded() {
     let early = frame(1, 4, 1, b"\x08\x03103");
     run(async {
-        for (interims, last) in
-            [(64, "200 Final { body: None, close: None }"), (65, "Reset(\"too many interim responses\")")]
-        {
+        for (interims, last) in [
+            (64, "200 Final { body: None, close: None }"),
+            (65, "Reset(HttpProtocolError, \"too many interim responses\")"),
+        ] {
             let bed = Bed::new();
             let mut exchange = bed.ask();
             bed.reads().await;
@@ -157,7 +158,7 @@ fn what_the_origin_cannot_have_seen_is_refused_and_nothing_else() {
         let mut exchange = bed.ask();
         bed.reads().await;
         bed.origin.shutdown_write();
-        assert_eq!(head(&mut exchange).await, "Reset(\"HTTP/2 connection closed\")");
+        assert_eq!(head(&mut exchange).await, "Reset(ConnectionTerminated, \"HTTP/2 connection closed\")");
         assert_eq!(bed.shared.borrow().slots(), 0);
     });
 }

@@ -152,7 +152,7 @@ fn what_breaks_off_is_never_whole() {
                 responder.flush().await
             });
             bed.head().await;
-            assert_eq!(bed.body().await, format!("abc|Broken({wanted:?})"));
+            assert_eq!(bed.body().await, format!("abc|Broken(ConnectionTerminated, {wanted:?})"));
         }
         let mut bed = Bed::new("GET", BodyLen::None, move |mut responder| async move {
             responder.respond(200, b"", &[], Some(2));

@@ -65,8 +65,8 @@ fn a_failed_fetch_cuts_its_readers_and_is_forgotten() {
     let mut busy = streaming(&kit, "/");
     busy.append(b"half").unwrap();
     let obj = hit_of(kit.look("/"));
-    busy.fail(FetchFailed("reset"));
-    assert_eq!(block_on(read_all(&obj)), Err(ReadError::Fetch(FetchFailed("reset"))));
+    busy.fail(FetchFailed::new("reset"));
+    assert_eq!(block_on(read_all(&obj)), Err(ReadError::Fetch(FetchFailed::new("reset"))));
     assert_eq!(kit.verdict("/"), "miss");
     drop(obj);
     assert_eq!(

@@ -429,7 +429,7 @@ fn only_what_can_be_a_hit_goes_to_disk() {
     let mut failed = busy_of(kit.look("/failed"));
     failed.set_head(&store, HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();
     failed.append(b"x").unwrap();
-    failed.fail(FetchFailed("planned"));
+    failed.fail(FetchFailed::new("planned"));
     assert_eq!(home.copies(), 0);
     let transient = kit.cache.stores().transient().clone();
     let mut busy = busy_of(kit.look("/transient"));

@@ -322,7 +322,7 @@ fn a_dead_origin_is_survived_for_the_graced_time() {
         // Each minute somebody asks, the fetch behind it fails, and the page is there.
         kit.pass(60.0);
         let Lookup::Grace { stale, busy: Some(busy) } = with_grace(4.0 * HOUR) else { panic!("it is there") };
-        busy.fail(FetchFailed("the origin is dead"));
+        busy.fail(FetchFailed::new("the origin is dead"));
         assert_eq!(block_on(read_all(&stale)).unwrap(), b"x");
         assert_eq!(word(&with_grace(10.0)), "miss+stale");
         kit.cache.expire(kit.now(), usize::MAX, &mut |_| {});

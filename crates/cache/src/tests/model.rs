@@ -285,7 +285,7 @@ impl Model {
         let at = self.rng.below(self.fetches.len());
         let fetch = self.fetches.swap_remove(at);
         match self.rng.below(4) {
-            0 => fetch.busy.fail(FetchFailed("planned")),
+            0 => fetch.busy.fail(FetchFailed::new("planned")),
             1 => drop(fetch),
             _ if fetch.is_head_out => drop(fetch.busy.finish(None).unwrap()),
             _ => drop(fetch),

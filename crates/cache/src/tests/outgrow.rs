@@ -180,9 +180,9 @@ fn what_the_home_refuses_and_two_are_reading_fails() {
     let (mut one, _two) = (busy.object().into_reader(0), busy.object().into_reader(0));
     home.refuse(true);
     assert!(append(&mut busy, 0..LEN).is_err(), "there is no room for it");
-    busy.fail(FetchFailed("no storage"));
+    busy.fail(FetchFailed::new("no storage"));
     while let Some(Ok(())) = read(&mut one, 1) {}
-    assert_eq!(read(&mut one, 1), Some(Err(ReadError::Fetch(FetchFailed("no storage")))));
+    assert_eq!(read(&mut one, 1), Some(Err(ReadError::Fetch(FetchFailed::new("no storage")))));
 }
 
 #[test]

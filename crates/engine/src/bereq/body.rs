@@ -14,6 +14,7 @@ use filters::{
 use message::{Coding, Head, LostHeader, encoding, names};
 use storage::{Buf, StoreId};
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclvars::Var;
 
@@ -40,7 +41,7 @@ impl OriginExchange {
         self.upload = None;
         self.conn.reset(SessClose::RxBody);
         self.close = Some(SessClose::RxBody);
-        Poll::Ready(Err(BodyError::Broken(error.text())))
+        Poll::Ready(Err(BodyError::Broken(ProxyError::HttpRequestError, error.text())))
     }
 }
 
@@ -401,12 +402,18 @@ impl Bereq {
                 return Ok(Data::End { close: Some(SessClose::RxBody) });
             }
             WaitOutcome::Done(Err(error)) => error,
-            WaitOutcome::TimedOut => BodyError::Broken("body read timeout"),
+            WaitOutcome::TimedOut => BodyError::Broken(ProxyError::ConnectionReadTimeout, "body read timeout"),
             WaitOutcome::Unwanted => return Err(BodyFailure::Unwanted),
         };
         match error {
-            BodyError::Broken(text) => self.fetch_error(text),
-            BodyError::Os(error) => self.log.putf(Tag::FetchError, format_args!("body read error: {error}")),
+            BodyError::Broken(kind, text) => {
+                self.fetch_error(text);
+                self.blame(kind, text);
+            }
+            BodyError::Os(error) => {
+                self.log.putf(Tag::FetchError, format_args!("body read error: {error}"));
+                self.blame(ProxyError::ConnectionTerminated, "body read error");
+            }
         }
         Err(BodyFailure::Cut)
     }
@@ -472,6 +479,11 @@ impl Bereq {
         self.log_notes(chain.take_notes());
         let step = step.map_err(|error| {
             self.log.putf(Tag::FetchError, format_args!("{error}"));
+            let kind = match error.is_of_content() {
+                true => ProxyError::HttpResponseContentCoding,
+                false => ProxyError::ProxyInternalError,
+            };
+            self.blame(kind, "the body can't be decoded");
             BodyFailure::Logged
         })?;
         self.append(&room[..step.produced])?;

@@ -4,6 +4,7 @@
 use cache::{Flags, Times};
 use message::rfc9111::StaleCause;
 use message::{Head, date, names};
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -11,6 +12,7 @@ use super::parts::Parting;
 use super::slice::Slicing;
 use super::{Bereq, Step};
 use crate::httplog::BERESP;
+use crate::proxy_status::{Cause, PROXY_STATUS};
 
 impl Bereq {
     pub(super) async fn make_error(&mut self) -> Step {
@@ -49,9 +51,13 @@ impl Bereq {
             Action::Retry if self.may_retry() => return Step::Retry,
             Action::Retry => {
                 self.log.put(Tag::VclError, b"Too many retries, failing");
+                self.blame(ProxyError::ProxyConfigurationError, "max_retries");
                 return Step::Fail("too many retries");
             }
-            _ => return Step::Fail("given up in vcl_backend_error"),
+            other => {
+                self.blame_vcl(&other);
+                return Step::Fail("given up in vcl_backend_error");
+            }
         }
         self.judge_star();
         if self.store_head(Flags::NONE, false).is_err() {
@@ -90,6 +96,7 @@ impl Bereq {
             (0, _) => (503, Some(b"Backend fetch failed".to_vec())),
             given => given,
         };
+        let cause = self.cause_of_error();
         self.count_lost(|this| this.beresp.start_response(b"HTTP/1.1", status));
         if let Some(reason) = reason {
             self.count_lost(|this| this.beresp.set_reason(reason));
@@ -98,5 +105,22 @@ impl Bereq {
         let date = date::format(self.engine.clock.real());
         self.count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::DATE, &[&date]));
         self.count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, names::SERVER, &[b"Varnish"]));
+        if let Some(text) = cause.and_then(|cause| cause.value(&self.params)) {
+            self.count_lost(|this| BERESP.append(&mut this.beresp, &mut this.log, PROXY_STATUS, &[text.as_bytes()]));
+        }
+    }
+
+    /// Why the error is made.
+    fn cause_of_error(&mut self) -> Option<Cause> {
+        let cause = match self.made.take_cause() {
+            Some(of_vcl) if self.received_status == 0 => *of_vcl,
+            Some(of_vcl) => of_vcl.at(self.backend.as_deref(), &self.params),
+            None if self.error_is_asked_for => return None,
+            None => match &self.cause {
+                Some(cause) => (**cause).clone(),
+                None => Cause::new(ProxyError::ProxyInternalError, ""),
+            },
+        };
+        Some(cause.after(self.received_status))
     }
 }

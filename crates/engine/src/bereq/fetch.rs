@@ -15,6 +15,7 @@ use params::negative_ttl;
 use shm::vsl::num::dec;
 use tables::close::SessClose;
 use tables::dialects::Dialect;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -65,7 +66,10 @@ impl Bereq {
                 self.error_is_asked_for = true;
                 return Step::Error;
             }
-            _ => return Step::Fail("given up in vcl_backend_fetch"),
+            other => {
+                self.blame_vcl(&other);
+                return Step::Fail("given up in vcl_backend_fetch");
+            }
         }
         self.ask_for_slice();
         self.keep_to_whole();
@@ -103,7 +107,10 @@ impl Bereq {
 
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
     pub(crate) async fn ask_backend(&mut self) -> Result<(), ()> {
-        let Some(backend) = self.find_backend() else { return Err(()) };
+        let Some(backend) = self.find_backend() else {
+            self.cause = Some(Box::new(reach::cause_of_none(self.director.is_some())));
+            return Err(());
+        };
         self.count_lost(|this| reach::give_host(&backend, &mut this.head, &mut this.log));
         self.sign(&backend)?;
         self.backend = Some(backend.clone());
@@ -133,10 +140,12 @@ impl Bereq {
             if matches!(self.body, BereqBody::Gone) {
                 self.log.put(Tag::VclError, b"Uncached req.body can only be consumed once.");
                 self.fetch_error("req.body is gone");
+                self.blame(ProxyError::ProxyConfigurationError, "the request's body can be sent only once");
                 self.end_link(Some(SessClose::RxJunk));
                 return Err(());
             }
             let Err(failure) = self.exchange().await else {
+                self.received_status = self.beresp.status();
                 match is_own && self.beresp.is_status(508) {
                     true => backend.fails(Fault::Loop),
                     false => backend.answers(),
@@ -146,12 +155,16 @@ impl Bereq {
             self.end_link(Some(SessClose::RxJunk));
             let is_worth_it = match failure {
                 Failure::Refused => true,
-                Failure::Early => reused,
+                Failure::Early(_) => reused,
                 Failure::Late(_) | Failure::Aborted => false,
             };
             if !is_worth_it || new_connection || self.no_retry.is_some() {
-                if let Some(fault) = failure.fault() {
-                    backend.fails(fault);
+                match failure.fault() {
+                    Some(fault) => {
+                        self.blame_backend(fault);
+                        backend.fails(fault);
+                    }
+                    None => self.blame(ProxyError::HttpRequestError, "the request's body broke off"),
                 }
                 return Err(());
             }
@@ -187,7 +200,10 @@ impl Bereq {
             body,
             now: self.engine.clock.real(),
         });
-        let fields = fields.map_err(|reason| self.fetch_error(&reason))?;
+        let fields = fields.map_err(|reason| {
+            self.fetch_error(&reason);
+            self.blame(ProxyError::ProxyConfigurationError, "the request can't be signed");
+        })?;
         for (name, value) in fields {
             self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, &name, value.as_bytes()));
         }
@@ -203,7 +219,8 @@ impl Bereq {
             self.fetch_error(GONE);
             return Err(());
         };
-        reach::connected(connected, &self.engine.clock, &mut self.log).ok_or(())
+        reach::connected(connected, &self.engine.clock, &mut self.log)
+            .map_err(|error| self.blame_backend(error.fault()))
     }
 
     /// What the answer means: times, and a 304 made whole. `Err` is the step to go to instead of VCL.
@@ -301,6 +318,7 @@ impl Bereq {
             }
             self.log.put(Tag::Error, b"304 response but not conditional fetch");
             self.end_link(Some(SessClose::RxBad));
+            self.blame(ProxyError::HttpProtocolError, "304 response but not conditional fetch");
             return Err(Step::Error);
         };
         let mut old = Head::with_limits(self.beresp.limits());
@@ -375,9 +393,11 @@ impl Bereq {
                     return Step::Retry;
                 }
                 self.log.put(Tag::VclError, b"Too many retries, delivering 503");
+                self.blame(ProxyError::ProxyConfigurationError, "max_retries");
                 Step::Error
             }
-            _ => {
+            other => {
+                self.blame_vcl(&other);
                 self.end_link(Some(SessClose::RespClose));
                 Step::Fail(otherwise)
             }
@@ -422,6 +442,7 @@ impl Bereq {
             && let Err(mismatch) = range::check_response(&self.original, &self.beresp, announced)
         {
             self.log.put(Tag::Error, mismatch.0.as_bytes());
+            self.blame(ProxyError::HttpProtocolError, "Content-Range is not what was asked for");
             self.end_link(Some(SessClose::RespClose));
             return Step::Error;
         }

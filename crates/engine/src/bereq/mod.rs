@@ -32,7 +32,7 @@ mod wire;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ::backend::{Acct, Backend, BodyStatus, Conn, Director};
+use ::backend::{Acct, Backend, BodyStatus, Conn, Director, Fault};
 use ::cache::{Busy, Digest, FetchFailed, ObjRef};
 use base::{Real, Vxid};
 use message::{Head, LostHeader};
@@ -40,6 +40,7 @@ use params::Params;
 use shm::vsl::{Marker, TxnLog};
 use storage::Buf;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::value::Text;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
@@ -53,6 +54,7 @@ use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::loops::Arrival;
 use crate::pool;
+use crate::proxy_status::Cause;
 use crate::req::rfc9111::Alias;
 use crate::req::verdict::FoundKind;
 use crate::reqbody::ReqBody;
@@ -161,6 +163,10 @@ pub struct Bereq {
     /// When the head was sent, or was about to be.
     pub(crate) t_sent: Real,
     pub(crate) t_resp: Real,
+    /// Status of the response whose head has come; 0 before.
+    pub(crate) received_status: u16,
+    /// Why there is an error to be made instead of a response.
+    pub(crate) cause: Option<Box<Cause>>,
     /// The second tier.
     pub(crate) peer: peer::PeerState,
     /// `bereq.rfc9111`: that RFC says what becomes of the response.
@@ -269,7 +275,7 @@ impl Bereq {
         let action = if self.has_invalidated { self.keep_invalidations(action).await } else { action };
         match &action {
             Action::Fail => self.engine.main.vcl_fail.inc(),
-            Action::Error { status, reason } => self.made.ask(*status, reason.clone()),
+            Action::Error { status, reason } => self.made.ask(*status, reason.clone(), self.received_status != 0),
             _ => {}
         }
         action
@@ -299,6 +305,26 @@ impl Bereq {
         self.busy.as_mut().expect("a fetch holds its objcore until it ends")
     }
 
+    /// Notes why an error is made instead of a response. The last cause counts.
+    pub(crate) fn blame(&mut self, error: ProxyError, details: &'static str) {
+        self.cause = Some(Box::new(Cause::new(error, details).at(self.backend.as_deref(), &self.params)));
+    }
+
+    /// Notes that the backend is to blame.
+    pub(crate) fn blame_backend(&mut self, fault: Fault<'_>) {
+        let cause = Cause::of_fault(fault, &self.params);
+        self.cause = Some(Box::new(cause.at(self.backend.as_deref(), &self.params)));
+    }
+
+    /// VCL wants no object, or has failed.
+    fn blame_vcl(&mut self, action: &Action) {
+        match action {
+            Action::Fail => self.blame(ProxyError::ProxyConfigurationError, "VCL failed"),
+            _ if self.cause.is_none() => self.blame(ProxyError::ProxyInternalResponse, "VCL has given the fetch up"),
+            _ => {}
+        }
+    }
+
     /// Logs why the fetch fails.
     pub(crate) fn fetch_error(&mut self, text: &str) {
         self.log.put(Tag::FetchError, text.as_bytes());
@@ -314,6 +340,7 @@ impl Bereq {
     fn retry(&mut self) -> Step {
         if let Some(reason) = self.no_retry {
             self.log.putf(Tag::Error, format_args!("Retry not possible, {reason}"));
+            self.blame(ProxyError::ProxyConfigurationError, reason);
             return Step::Fail("retry not possible");
         }
         self.mark("Retry");
@@ -323,6 +350,7 @@ impl Bereq {
         self.revalidated = None;
         self.made = SyntheticResponse::default();
         self.error_is_asked_for = false;
+        (self.received_status, self.cause) = (0, None);
         self.object.reset();
         self.head_update = None;
         self.restart_parting();
@@ -345,7 +373,7 @@ impl Bereq {
             if self.is_slice() && reason != slices::CHANGED {
                 self.engine.main.slice_fail.inc();
             }
-            busy.fail(FetchFailed(reason));
+            busy.fail(FetchFailed { reason, error: self.cause.as_ref().and_then(|cause| cause.error) });
         }
         Step::Done
     }

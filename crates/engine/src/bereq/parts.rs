@@ -18,6 +18,7 @@ use message::range::{self, ByteRange, ContentRange, Slice, content_range};
 use message::{Head, conditional, names};
 use tables::close::SessClose;
 use tables::no_hit::Uncacheable;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::body::BodyFailure;
@@ -238,6 +239,7 @@ impl Bereq {
 
     fn fail_part(&mut self, reason: &str) -> Step {
         self.log.put(Tag::Error, reason.as_bytes());
+        self.blame(ProxyError::HttpProtocolError, "the part is not what was asked for");
         self.end_link(Some(SessClose::RespClose));
         Step::Error
     }
@@ -462,7 +464,7 @@ impl Bereq {
         let busy = self.busy.take().expect("a fetch holds its objcore until it ends");
         let object = busy.object();
         self.engine.main.fetch_failed.inc();
-        busy.finish_cut(FetchFailed("fetch failed"));
+        busy.finish_cut(FetchFailed::new("fetch failed"));
         self.engine.main.parts_cut.inc();
         let (bytes, total) = (parts.bytes(), parts.total);
         self.log.putf(Tag::Notice, format_args!("lacquer: {bytes} bytes of {total} are kept"));

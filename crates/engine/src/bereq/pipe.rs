@@ -16,6 +16,7 @@ use net::{IoError, Stream};
 use params::Params;
 use shm::vsl::{Marker, TxnLog};
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use tables::vclvars::Var;
 use vrt::value::Blob;
@@ -28,6 +29,7 @@ use super::stream_pipe::{self, PipeError};
 use super::wire::response_limits;
 use crate::choice::Choice;
 use crate::httplog::BEREQ;
+use crate::proxy_status::Cause;
 use crate::req::Req;
 use crate::shared::Engine;
 use crate::transport::{Transport, Tunnel};
@@ -168,15 +170,18 @@ impl PipeBereq {
         };
         let Some(backend) = reach::find(self.director.as_ref(), &choice) else {
             self.log.put(Tag::VclError, NO_PIPE);
-            stream_pipe::refuse(503, req, transport);
+            stream_pipe::refuse(503, &reach::cause_of_none(self.director.is_some()), req, transport);
             return SessClose::TxError;
         };
         if reach::give_host(&backend, &mut self.head, &mut self.log).is_err() {
             self.log.count_lost();
         }
-        let Some(mut conn) = self.connect(&backend, req, transport).await else {
-            stream_pipe::refuse(503, req, transport);
-            return SessClose::TxError;
+        let mut conn = match self.connect(&backend, req, transport).await {
+            Ok(conn) => conn,
+            Err(cause) => {
+                stream_pipe::refuse(503, &cause, req, transport);
+                return SessClose::TxError;
+            }
         };
         backend.answers();
         match conn.tunnel() {
@@ -194,22 +199,23 @@ impl PipeBereq {
     }
 
     /// A connection that the pipe can have: of HTTP/1 where there is a choice, unless both sides have streams.
-    async fn connect(&mut self, backend: &Backend, req: &Req, transport: &mut dyn Transport) -> Option<Conn> {
+    async fn connect(&mut self, backend: &Backend, req: &Req, transport: &mut dyn Transport) -> Result<Conn, Cause> {
         let connect_timeout = limit(self.connect_timeout);
         let wants_stream = transport.asks_tunnel() && stream_pipe::is_websocket(&self.head);
         for http1 in [!wants_stream, true] {
             let ends = vars::proxy_ends(&req.sess);
             let opts = ConnectOpts { connect_timeout, no_resend: true, http1, ends, ..ConnectOpts::default() };
             let connected = backend.connect(&opts).await;
-            let mut conn = reach::connected(connected, &self.engine.clock, &mut self.log)?;
+            let mut conn = reach::connected(connected, &self.engine.clock, &mut self.log)
+                .map_err(|error| Cause::of_fault(error.fault(), &req.params).at(Some(backend), &req.params))?;
             self.log.put_parts(Tag::BackendOpen, &conn.opened());
             if http1 || conn.tunnel().is_some() || self.takes_tunnels(backend, &mut conn).await {
-                return Some(conn);
+                return Ok(conn);
             }
             // It isn't done with: others go on over it.
             conn.finish(None, |parts| self.log.put_parts(Tag::BackendClose, parts));
         }
-        None
+        Err(Cause::new(ProxyError::HttpUpgradeFailed, "no connection for a pipe").at(Some(backend), &req.params))
     }
 
     /// Whether the backend takes extended CONNECT, once it has said so.

@@ -7,10 +7,12 @@ use backend::{Backend, Conn, ConnectError, Director};
 use base::Clock;
 use message::{Head, LostHeader, names};
 use shm::vsl::TxnLog;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use crate::choice::Choice;
 use crate::httplog::BEREQ;
+use crate::proxy_status::Cause;
 
 /// Asks the director for a backend; says in the log when there is none.
 pub(super) fn find(director: Option<&Arc<dyn Director>>, choice: &Choice<'_>) -> Option<Arc<Backend>> {
@@ -26,6 +28,14 @@ pub(super) fn find(director: Option<&Arc<dyn Director>>, choice: &Choice<'_>) ->
     found
 }
 
+/// Why there is no backend.
+pub(super) fn cause_of_none(has_director: bool) -> Cause {
+    match has_director {
+        true => Cause::new(ProxyError::DestinationUnavailable, "the director has no backend to offer"),
+        false => Cause::new(ProxyError::DestinationNotFound, "VCL has set no backend"),
+    }
+}
+
 /// The backend's name for a request that has no Host.
 pub(super) fn give_host(backend: &Backend, head: &mut Head, log: &mut TxnLog) -> Result<(), LostHeader> {
     if head.has(names::HOST) {
@@ -35,7 +45,11 @@ pub(super) fn give_host(backend: &Backend, head: &mut Head, log: &mut TxnLog) ->
 }
 
 /// The records of a connection that was waited for.
-pub(super) fn connected(conn: Result<Conn, ConnectError>, clock: &Clock, log: &mut TxnLog) -> Option<Conn> {
+pub(super) fn connected(
+    conn: Result<Conn, ConnectError>,
+    clock: &Clock,
+    log: &mut TxnLog,
+) -> Result<Conn, ConnectError> {
     match conn {
         Ok(conn) => {
             if let Some(tls) = conn.tls().filter(|_| !conn.is_reused()) {
@@ -43,14 +57,14 @@ pub(super) fn connected(conn: Result<Conn, ConnectError>, clock: &Clock, log: &m
                 log.putf(Tag::BackendSsl, format_args!("{} {} {how}", tls.version.name(), tls.cipher()));
             }
             log.timestamp("Connected", clock.real());
-            Some(conn)
+            Ok(conn)
         }
         Err(error) => {
             if let ConnectError::Tls { reason, .. } = &error {
                 log.put(Tag::BackendSsl, reason.as_bytes());
             }
             log.putf(Tag::FetchError, format_args!("{error}"));
-            None
+            Err(error)
         }
     }
 }

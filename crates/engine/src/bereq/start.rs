@@ -114,6 +114,8 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot
         client_identity: req.settings.client_identity.clone(),
         body: lend(req, mode),
         no_retry: None,
+        received_status: 0,
+        cause: None,
         cacheability: if mode == Mode::Pass { Cacheability::uncacheable() } else { Cacheability::cacheable() },
         mode,
         // From HTTP/2 on who goes before the answer has reset its request.

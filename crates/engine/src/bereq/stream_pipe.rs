@@ -20,12 +20,14 @@ use rt::{Instant, Sleep};
 use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::pipe::PipeAcct;
 use super::relay::HELD_BYTES;
 use super::wire::response_limits;
 use crate::httplog::BEREQ;
+use crate::proxy_status::Cause;
 use crate::req::Req;
 use crate::transport::Transport;
 
@@ -53,16 +55,17 @@ impl PipeError {
             PipeError::Backend | PipeError::Late => transport.abort(),
             PipeError::NoAnswer(reason) => {
                 log.put(Tag::FetchError, reason.as_bytes());
-                refuse(502, req, transport);
+                let cause = Cause::new(ProxyError::HttpUpgradeFailed, reason);
+                refuse(502, &cause.at(Some(conn.backend()), &req.params), req, transport);
             }
         }
     }
 }
 
 /// Answers a client that has a stream and no pipe. One that has a connection sees that closed, as ever.
-pub(super) fn refuse(status: u16, req: &mut Req, transport: &mut dyn Transport) {
+pub(super) fn refuse(status: u16, cause: &Cause, req: &mut Req, transport: &mut dyn Transport) {
     if transport.asks_tunnel() {
-        req.minimal(transport, status);
+        req.minimal_because(transport, status, cause);
     }
 }
 

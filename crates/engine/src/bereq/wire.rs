@@ -24,8 +24,8 @@ use crate::transport::BodyError;
 pub(super) enum Failure {
     /// The origin says that it has done nothing with the request: another try is in order.
     Refused,
-    /// Not a byte of a response had come: with a pooled connection another try is in order.
-    Early,
+    /// Not a byte of a response had come, for that reason: with a pooled connection another try is in order.
+    Early(Fault<'static>),
     /// The backend's fault.
     Late(Fault<'static>),
     /// Not the backend's fault: the client is gone, or its request's body broke off.
@@ -36,24 +36,10 @@ impl Failure {
     /// The backend's fault, where no other try is made.
     pub fn fault(self) -> Option<Fault<'static>> {
         match self {
-            Self::Refused => Some(Fault::Invalid(REFUSED)),
-            Self::Early => Some(Fault::Closed),
-            Self::Late(fault) => Some(fault),
+            Self::Refused => Some(Fault::REFUSED),
+            Self::Early(fault) | Self::Late(fault) => Some(fault),
             Self::Aborted => None,
         }
-    }
-}
-
-/// The fault of a backend that sent no usable response head.
-fn fault_of(error: &HeadError) -> Fault<'static> {
-    match error {
-        HeadError::Closed | HeadError::Os(_) => Fault::Closed,
-        HeadError::Refused => Fault::Invalid(REFUSED),
-        HeadError::Reset(text) | HeadError::Framing(text) => Fault::Invalid(text),
-        HeadError::Overflow => Fault::Invalid("its head is larger than http_resp_size"),
-        HeadError::Garbage(_) => Fault::Invalid("it isn't HTTP"),
-        HeadError::TooManyInterim => Fault::Invalid("too many interim responses"),
-        HeadError::NotFinal => Fault::Invalid("1xx without a final response"),
     }
 }
 
@@ -268,10 +254,11 @@ impl Bereq {
                     return Err(Failure::Refused);
                 }
                 failed => {
+                    let fault = if failed.is_none() { Fault::Stuck } else { Fault::Closed };
                     let text = write_error_text(failed.and_then(Result::err));
                     self.log.putf(Tag::FetchError, format_args!("backend write error: {text}"));
                     self.link().close = Some(SessClose::TxError);
-                    return Err(Failure::Early);
+                    return Err(Failure::Early(fault));
                 }
             }
         }
@@ -337,8 +324,8 @@ impl Bereq {
             let is_ended = matches!(error, HeadError::Closed | HeadError::Os(_));
             return Err(match &error {
                 HeadError::Refused => Failure::Refused,
-                _ if is_ended && !had_begun => Failure::Early,
-                error => Failure::Late(fault_of(error)),
+                _ if is_ended && !had_begun => Failure::Early(Fault::Closed),
+                error => Failure::Late(error.fault()),
             });
         }
     }
@@ -347,10 +334,10 @@ impl Bereq {
         match error {
             HeadError::Closed => self.fetch_error("HTC eof (-1)"),
             HeadError::Refused => self.fetch_error(REFUSED),
-            HeadError::Reset(text) => self.fetch_error(text),
+            HeadError::Reset(_, text) => self.fetch_error(text),
             HeadError::Os(error) => self.log.putf(Tag::FetchError, format_args!("backend read error: {error}")),
             HeadError::Overflow => self.fetch_error("overflow"),
-            HeadError::Garbage(word) => {
+            HeadError::Garbage(_, word) => {
                 self.log.put(Tag::HttpGarbage, word);
                 self.log.put(Tag::BerespStatus, b"503");
                 self.log.put(Tag::BerespReason, b"Service Unavailable");
@@ -360,14 +347,15 @@ impl Bereq {
                 self.engine.main.fetch_1xx.inc();
                 self.fetch_error("too many interim responses");
             }
-            HeadError::Framing(text) => {
+            HeadError::Framing(framing) => {
+                self.received_status = self.beresp.status();
                 // As varnishd counts: a 204 is one, whatever else it says.
                 match self.beresp.is_status(204) {
                     true => self.engine.main.fetch_204.tally(),
                     false => self.engine.main.fetch_bad.inc(),
                 }
                 self.log.put(Tag::Error, b"Body cannot be fetched");
-                self.fetch_error(text);
+                self.fetch_error(framing.text());
             }
             HeadError::NotFinal => {
                 self.engine.main.fetch_1xx.inc();

@@ -23,7 +23,7 @@ impl Req {
             self.engine().main.acme_answers.inc();
         }
         self.log.put(Tag::Notice, b"ACME: answered before VCL");
-        self.start_synth(200, None);
+        self.start_synth(200, None, None);
         self.set_resp(names::CONTENT_TYPE, &[b"application/octet-stream"]);
         self.set_resp(names::CONTENT_LENGTH, &[body.len().to_string().as_bytes()]);
         self.filters.reset();

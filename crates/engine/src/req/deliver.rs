@@ -4,6 +4,7 @@
 use cache::ObjRef;
 use message::{conditional, names};
 use shm::vsl::num::dec;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -30,7 +31,7 @@ impl Req {
             return step;
         }
         if self.start_deliver(&obj).is_err() {
-            self.synthetic.ask(500, None);
+            self.synthetic.ask_because(500, ProxyError::ProxyInternalError, "no room for the head");
             return Step::Synth;
         }
         if self.settings.is_special {

@@ -366,7 +366,7 @@ impl Transport for NullTransport {
 
     fn abort(&mut self) {}
 
-    fn send_minimal(&mut self, _: u16, _: &mut TxnLog) {}
+    fn send_minimal(&mut self, _: u16, _: Option<&str>, _: &mut TxnLog) {}
 
     fn send_continue(&mut self, _: &mut TxnLog) {}
 

@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use cache::{FetchFailed, ObjRef};
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::transmit::DeliveryFailure;
@@ -35,8 +36,8 @@ impl Req {
         }
         match arrived {
             Some(Ok(())) => Step::Deliver(obj),
-            Some(Err(FetchFailed(_))) => {
-                self.synthetic.ask(503, None);
+            Some(Err(FetchFailed { reason, error })) => {
+                self.synthetic.ask_because(503, error.unwrap_or(ProxyError::ProxyInternalError), reason);
                 Step::Synth
             }
             None if self.gives_up => self.give_up(),

@@ -9,6 +9,7 @@ use cache::{Busy, Event, EventTag, Lookup, LookupOptions, LookupOutcome, ObjRef,
 use message::{Codings, Head};
 use params::DebugBit;
 use tables::no_hit::NoHit;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -164,7 +165,7 @@ impl Req {
                 engine.main.busy_timeout.inc();
                 self.verdict = Verdict::no_hit(Reason::new(NoHit::Waitinglist, "waitinglist_timeout"));
                 self.mark("Waitinglist");
-                self.synthetic.ask(503, None);
+                self.synthetic.ask_because(503, ProxyError::HttpRequestDenied, "waitinglist_timeout");
                 return Step::Synth;
             }
             now = engine.clock.mono();
@@ -201,7 +202,7 @@ impl Req {
                 self.unless_only_cached().unwrap_or(Step::Pass)
             }
             Lookup::Refused => {
-                self.synthetic.ask(503, None);
+                self.synthetic.ask_because(503, ProxyError::HttpRequestDenied, "waitinglist_limit");
                 Step::Synth
             }
             Lookup::Wait(_) | Lookup::Unfinished(_) | Lookup::Loading(_) => unreachable!("waited for above"),
@@ -369,7 +370,7 @@ impl Req {
         self.engine().main.mem_shed.inc();
         self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, "memory_limit"));
         self.log.put(Tag::Error, b"memory_limit: no fetch begins");
-        self.synthetic.ask_for_later(503);
+        self.synthetic.ask_for_later(503, ProxyError::ProxyInternalError, "memory_limit");
         Step::Synth
     }
 

@@ -3,9 +3,11 @@
 //! doesn't get what another keeps for clients that prove who they are. It looks only where a certificate asks clients for theirs.
 
 use message::names;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::{Req, Source, Step};
+use crate::proxy_status::Cause;
 use crate::transport::Transport;
 
 impl Req {
@@ -30,7 +32,8 @@ impl Req {
     pub(super) async fn refuse_misdirected(&mut self, transport: &mut dyn Transport) -> Step {
         self.engine().main.tls_misdirected.inc();
         self.log.put(Tag::Notice, b"TLS: the host's certificate requires client authentication, 421");
-        self.refuse_empty(421, transport).await
+        let cause = Cause::new(ProxyError::HttpRequestError, "the host needs another connection");
+        self.refuse_empty(421, &cause, transport).await
     }
 
     /// Whether this server has sent it to itself and would do so again.
@@ -43,12 +46,13 @@ impl Req {
 
     pub(super) async fn refuse_loop(&mut self, transport: &mut dyn Transport) -> Step {
         self.log.put(Tag::Error, b"Loop: a backend is this server's own listener, and the request has come back, 508");
-        self.refuse_empty(508, transport).await
+        let cause = Cause::new(ProxyError::ProxyLoopDetected, "the request has come back");
+        self.refuse_empty(508, &cause, transport).await
     }
 
     /// Answers without a body and without VCL.
-    async fn refuse_empty(&mut self, status: u16, transport: &mut dyn Transport) -> Step {
-        self.start_synth(status, None);
+    async fn refuse_empty(&mut self, status: u16, cause: &Cause, transport: &mut dyn Transport) -> Step {
+        self.start_synth(status, None, Some(cause));
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
         self.filters.reset();
         self.t_resp.set(None);

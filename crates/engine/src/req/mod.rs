@@ -54,6 +54,7 @@ use message::{Head, HeadLimits};
 use params::Params;
 use shm::vsl::{Marker, TxnLog, num};
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, LoadedVcl, Machine, Method, Outcome, Privates};
 
@@ -79,6 +80,7 @@ use self::settings::Settings;
 use self::timing::Waited;
 pub use self::upload::Upload;
 use self::verdict::Verdict;
+use crate::proxy_status::Cause;
 use crate::synthetic::SyntheticResponse;
 use crate::trailers::Trailers;
 
@@ -348,7 +350,7 @@ impl Req {
     fn start_vcl(&mut self, transport: &mut dyn Transport) -> Result<(), ()> {
         self.engine().main.client_req.tally();
         let Some(vcl) = self.engine().vcl.load_full() else {
-            self.minimal(transport, 503);
+            self.minimal(transport, 503, ProxyError::ProxyConfigurationError);
             self.close = Some(SessClose::Overload);
             return Err(());
         };
@@ -423,8 +425,14 @@ impl Req {
     }
 
     /// Queues a response that VCL never sees.
-    pub fn minimal(&mut self, transport: &mut dyn Transport, status: u16) {
-        transport.send_minimal(status, &mut self.log);
+    pub fn minimal(&mut self, transport: &mut dyn Transport, status: u16, error: ProxyError) {
+        self.minimal_because(transport, status, &Cause::new(error, ""));
+    }
+
+    /// As [`Req::minimal`], with all that is known of the cause.
+    pub(crate) fn minimal_because(&mut self, transport: &mut dyn Transport, status: u16, cause: &Cause) {
+        let proxy_status = cause.value(&self.params);
+        transport.send_minimal(status, proxy_status.as_deref(), &mut self.log);
     }
 
     /// Runs a subroutine of VCL to its end.
@@ -487,7 +495,9 @@ impl Req {
         self.verdict.decide(method, action, spot);
         match action {
             Action::Fail if self.trial.is_none() => self.engine().main.vcl_fail.inc(),
-            Action::Synth { status, reason } => self.synthetic.ask(*status, reason.clone()),
+            Action::Synth { status, reason } => {
+                self.synthetic.ask(*status, reason.clone(), method == Method::Deliver);
+            }
             Action::Abandon
             | Action::Beresp
             | Action::Deliver
@@ -536,7 +546,7 @@ impl Req {
 
     fn vcl_fail(&mut self) -> Step {
         self.rollback();
-        self.synthetic.ask(503, Some(b"VCL failed".to_vec()));
+        self.synthetic.ask_in_words(503, "VCL failed", ProxyError::ProxyConfigurationError);
         self.close = Some(SessClose::VclFailure);
         Step::Synth
     }
@@ -545,7 +555,7 @@ impl Req {
         self.restarts += 1;
         if self.restarts > self.params.max_restarts {
             self.log.put(Tag::VclError, b"Too many restarts");
-            self.synthetic.ask(503, None);
+            self.synthetic.ask_because(503, ProxyError::ProxyConfigurationError, "max_restarts");
             return Step::Synth;
         }
         let now = self.engine().clock.real();

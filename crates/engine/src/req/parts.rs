@@ -4,6 +4,7 @@
 use cache::{LookupOptions, ObjRef};
 use message::Head;
 use message::range::Slice;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::transmit::{DeliveryFailure, Window};
@@ -45,7 +46,7 @@ impl Req {
             return Step::Lookup;
         }
         self.log.put(Tag::Error, b"no such part of the object can be had");
-        self.synthetic.ask(503, None);
+        self.synthetic.ask_because(503, ProxyError::ProxyInternalError, "parts of the object are missing");
         Step::Synth
     }
 
@@ -64,7 +65,7 @@ impl Req {
             Tag::Error,
             b"Parts of the object are missing, and VCL or its fetch has left the request without its range",
         );
-        self.synthetic.ask(503, None);
+        self.synthetic.ask_because(503, ProxyError::ProxyInternalError, "parts of the object are missing");
         Some(Step::Synth)
     }
 }

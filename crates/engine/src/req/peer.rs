@@ -152,7 +152,7 @@ impl Req {
     /// Has the peer go to the origin.
     pub(super) async fn refuse_peer(&mut self, reason: &str, transport: &mut dyn Transport) -> Step {
         self.log.putf(Tag::Notice, format_args!("lacquer: peers: refused a request of a peer: {reason}"));
-        self.start_synth(503, None);
+        self.start_synth(503, None, None);
         self.set_resp(LACQUER_REFUSED, &[reason.as_bytes()]);
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
         self.filters.reset();

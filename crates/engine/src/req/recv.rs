@@ -7,6 +7,7 @@ use http1::Expect;
 use message::{Version, hop, names};
 use params::FeatureBit;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method, questions};
 
@@ -30,7 +31,7 @@ impl Req {
             }
             Expect::Unknown => {
                 self.close = Some(SessClose::RxJunk);
-                self.minimal(transport, 417);
+                self.minimal(transport, 417, ProxyError::HttpRequestError);
                 self.engine().main.client_req_417.inc();
                 return Err(());
             }
@@ -45,7 +46,7 @@ impl Req {
             Ok(close) => close,
             Err(close) => {
                 self.close = Some(close);
-                self.minimal(transport, 400);
+                self.minimal(transport, 400, ProxyError::HttpRequestError);
                 self.engine().main.client_req_400.inc();
                 return Err(());
             }
@@ -90,7 +91,7 @@ impl Req {
         self.log.put(Tag::FetchError, reason.as_bytes());
         self.engine().main.client_req_400.inc();
         self.close = Some(SessClose::RxBody);
-        self.minimal(transport, 400);
+        self.minimal(transport, 400, ProxyError::HttpRequestError);
     }
 
     /// Answers `status`, before VCL, to a request whose head was taken and has no meaning here: `reason` says what is bogus.
@@ -100,7 +101,7 @@ impl Req {
         main.client_req_400.add(u64::from(status == 400));
         self.log_arrival();
         self.log.put(Tag::BogoHeader, reason.as_bytes());
-        self.minimal(transport, status);
+        self.minimal(transport, status, ProxyError::HttpRequestError);
     }
 
     fn log_arrival(&mut self) {
@@ -155,7 +156,7 @@ impl Req {
         match action {
             Action::Hash | Action::Pass if transport.asks_tunnel() => {
                 self.log.put(Tag::VclError, b"vcl_recv{} doesn't return pipe for an extended CONNECT.  Doing synth.");
-                self.synthetic.ask(501, None);
+                self.synthetic.ask_because(501, ProxyError::HttpUpgradeFailed, "VCL makes no pipe of it");
                 Step::Synth
             }
             Action::Purge => Step::Purge,
@@ -172,7 +173,7 @@ impl Req {
             Action::Vcl(_) => {
                 let reason = if self.restarts > 0 { "Not after restarts" } else { "Only from active VCL" };
                 self.log.putf(Tag::VclError, format_args!("Illegal return(vcl): {reason}"));
-                self.synthetic.ask(503, None);
+                self.synthetic.ask_because(503, ProxyError::ProxyConfigurationError, "illegal return (vcl)");
                 Step::Synth
             }
             other => Self::common_step(other),

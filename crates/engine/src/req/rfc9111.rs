@@ -9,6 +9,7 @@ use cache::{Digest, LookupOptions, ObjRef, Purge};
 use message::rfc9111::{self, RequestDirectives, ResponseDirectives, StaleCause};
 use message::{Head, list, names};
 use tables::no_hit::NoHit;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
@@ -88,7 +89,7 @@ impl Req {
         }
         drop(self.busy.take());
         self.verdict = Verdict::no_hit(Reason::new(NoHit::OnlyIfCached, ""));
-        self.synthetic.ask(504, None);
+        self.synthetic.ask_because(504, ProxyError::ProxyInternalResponse, "only-if-cached");
         Some(Step::Synth)
     }
 

@@ -10,6 +10,7 @@ use message::range::{self, Selection};
 use message::{conditional, names};
 use storage::Buf;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::downstream::Downstream;
@@ -48,8 +49,8 @@ fn options() -> LookupOptions {
 enum NoSlice {
     /// The object is another one by now.
     Changed,
-    /// The origin doesn't give it.
-    Failed,
+    /// The origin doesn't give it: the type of error, where that is known.
+    Failed(Option<ProxyError>),
     /// Its class has no worker for it, and no chair; the answer to that is prepared.
     Refused,
     /// The client is gone.
@@ -112,10 +113,14 @@ impl Req {
                 self.log.put(Tag::Notice, b"lacquer: the object has changed, starting again");
                 Some(Step::Lookup)
             }
-            Err(NoSlice::Changed | NoSlice::Failed) => {
+            Err(error @ (NoSlice::Changed | NoSlice::Failed(_))) => {
                 self.sliced = None;
                 self.log.put(Tag::Error, b"no slice of the object can be had");
-                self.synthetic.ask(503, None);
+                let error = match error {
+                    NoSlice::Failed(Some(error)) => error,
+                    _ => ProxyError::ProxyInternalError,
+                };
+                self.synthetic.ask_because(503, error, "no slice of the object can be had");
                 Some(Step::Synth)
             }
         }
@@ -194,7 +199,7 @@ impl Req {
                 (set.index_of(at), set.place(set.index_of(at)), set.index_of(high))
             };
             let slice = self.slice(index, false, transport).await.map_err(|no| match no {
-                NoSlice::Changed | NoSlice::Failed | NoSlice::Refused => DeliveryFailure::Fetch,
+                NoSlice::Changed | NoSlice::Failed(_) | NoSlice::Refused => DeliveryFailure::Fetch,
                 NoSlice::Gone => DeliveryFailure::GONE,
             })?;
             self.fetch_ahead(index, last);
@@ -272,7 +277,7 @@ impl Req {
         let mut fetches = 0;
         if let Some(obj) = self.sliced.as_mut().and_then(|sliced| sliced.take_ahead(index)) {
             match self.slice_head(obj, index, transport).await {
-                Err(NoSlice::Failed) => fetches = 1,
+                Err(NoSlice::Failed(_)) => fetches = 1,
                 other => return other,
             }
         }
@@ -280,11 +285,11 @@ impl Req {
             let Some(obj) = self.find_slice(index, &mut fetches, is_first, transport).await? else { continue };
             match self.slice_head(obj, index, transport).await {
                 // Its fetch may have been another one's, who had no patience with its origin.
-                Err(NoSlice::Failed) if fetches < TRIES => {}
+                Err(NoSlice::Failed(_)) if fetches < TRIES => {}
                 other => return other,
             }
         }
-        Err(NoSlice::Failed)
+        Err(NoSlice::Failed(None))
     }
 
     /// One look for a slice, with what follows from it; nothing when it is to be looked for again.
@@ -315,12 +320,12 @@ impl Req {
                     *fetches += 1;
                     return Ok(Some(self.fetch_slice(busy, index)));
                 }
-                Lookup::HitForPass { .. } | Lookup::Refused => return Err(NoSlice::Failed),
+                Lookup::HitForPass { .. } | Lookup::Refused => return Err(NoSlice::Failed(None)),
                 Lookup::Wait(mut ticket) => {
                     self.log.flush();
                     match self.wait_for(&mut ticket, &mut deadline, transport).await {
                         Some(true) => {}
-                        Some(false) => return Err(NoSlice::Failed),
+                        Some(false) => return Err(NoSlice::Failed(None)),
                         None => return Err(NoSlice::Gone),
                     }
                     engine.cache.resume(ticket, &self.lookup_request(), engine.clock.mono(), &options)
@@ -341,12 +346,12 @@ impl Req {
     async fn slice_head(&mut self, obj: ObjRef, index: u64, transport: &mut dyn Transport) -> Result<ObjRef, NoSlice> {
         match self.drive_for_client(transport, obj.headers()).await {
             None => return Err(NoSlice::Gone),
-            Some(Err(FetchFailed(CHANGED))) => return Err(NoSlice::Changed),
-            Some(Err(FetchFailed(_))) => return Err(NoSlice::Failed),
+            Some(Err(FetchFailed { reason: CHANGED, .. })) => return Err(NoSlice::Changed),
+            Some(Err(FetchFailed { error, .. })) => return Err(NoSlice::Failed(error)),
             Some(Ok(())) => {}
         }
         let is_it = self.sliced.as_ref().is_some_and(|sliced| sliced.set.is_slice(&obj, index));
         debug_assert!(is_it, "a digest of a slice has led to something else");
-        if is_it { Ok(obj) } else { Err(NoSlice::Failed) }
+        if is_it { Ok(obj) } else { Err(NoSlice::Failed(None)) }
     }
 }

@@ -6,6 +6,7 @@ use std::task::{Context, Waker};
 use message::names;
 use tables::close::SessClose;
 use tables::no_hit::NoHit;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::reason::Reason;
@@ -14,6 +15,7 @@ use super::{Req, Step};
 use crate::admission::{self, Entry, Refusal, Slot};
 use crate::conn_queue;
 use crate::httplog::RESP;
+use crate::proxy_status::{Cause, PROXY_STATUS};
 use crate::transport::{BodyLen, BodyState, Transport};
 
 /// Seconds after which a client may try again that was refused for lack of memory: the same that the built-in VCL says.
@@ -81,7 +83,7 @@ impl Req {
         main.fetch_no_thread.inc();
         self.verdict = Verdict::no_hit(Reason::new(NoHit::Refused, refusal.limit()));
         self.log.putf(Tag::Error, format_args!("{}: no fetch begins", refusal.limit()));
-        self.synthetic.ask_for_later(503);
+        self.synthetic.ask_for_later(503, ProxyError::HttpRequestDenied, refusal.limit());
         Step::Synth
     }
 
@@ -97,13 +99,16 @@ impl Req {
             && transport.connection(&mut self.head) == Ok(None)
             && self.resp.start_response(b"HTTP/1.1", 503).is_ok();
         if !stays {
-            self.minimal(transport, 503);
+            self.minimal(transport, 503, ProxyError::ProxyInternalError);
             self.close = Some(SessClose::Overload);
             return;
         }
         RESP.log_status(&self.resp, &mut self.log);
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);
         self.set_resp(names::RETRY_AFTER, &[RETRY_AFTER]);
+        if let Some(status) = Cause::new(ProxyError::ProxyInternalError, "memory_limit").value(&self.params) {
+            self.set_resp(PROXY_STATUS, &[status.as_bytes()]);
+        }
         self.engine().main.client_5xx.tally();
         self.close = transport.send_head(&mut self.resp, BodyLen::None, None, &mut self.log);
         transport.send_end(None);

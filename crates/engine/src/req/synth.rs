@@ -3,11 +3,13 @@
 
 use message::{date, list, names};
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::{Action, Method};
 
 use super::{Req, Source, Step};
 use crate::httplog::RESP;
+use crate::proxy_status::{Cause, PROXY_STATUS};
 use crate::transport::Transport;
 
 impl Req {
@@ -15,7 +17,8 @@ impl Req {
         self.engine().main.s_synth.inc();
         let (status, reason) = self.synthetic.begin();
         let status = if status < 100 { 501 } else { status };
-        self.start_synth(status, reason);
+        let cause = self.synthetic.take_cause();
+        self.start_synth(status, reason, cause.as_deref());
         if self.synthetic.take_later() {
             self.set_resp(names::RETRY_AFTER, &[super::slot::RETRY_AFTER]);
         }
@@ -32,7 +35,7 @@ impl Req {
             Action::Fail => {
                 self.discard_body(transport).await;
                 self.close = Some(SessClose::VclFailure);
-                self.minimal(transport, 500);
+                self.minimal(transport, 500, ProxyError::ProxyConfigurationError);
                 self.mark("Resp");
                 return Step::Done;
             }
@@ -52,7 +55,8 @@ impl Req {
         Step::Transmit(Source::Made(body))
     }
 
-    pub(super) fn start_synth(&mut self, status: u16, reason: Option<Vec<u8>>) {
+    /// Begins the head. `cause`: why the response is made here, if it is an error.
+    pub(super) fn start_synth(&mut self, status: u16, reason: Option<Vec<u8>>, cause: Option<&Cause>) {
         let fits = self.resp.start_response(b"HTTP/1.1", status).is_ok();
         let named = reason.is_none_or(|reason| self.resp.set_reason(reason).is_ok());
         if !(fits && named) {
@@ -66,6 +70,9 @@ impl Req {
         self.announce_h3();
         if self.body.is_expected() {
             self.set_resp(names::CONNECTION, &[b"close"]);
+        }
+        if let Some(text) = cause.and_then(|cause| cause.value(&self.params)) {
+            self.set_resp(PROXY_STATUS, &[text.as_bytes()]);
         }
     }
 }

@@ -12,6 +12,7 @@ use http1::{HTTP2_PREFACE, HeadError, Limits, Scan};
 use params::{FeatureBit, Params};
 use rt::Instant;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::transport::H1;
@@ -120,7 +121,11 @@ pub(super) fn refuse(h1: &mut H1, req: &mut Req, error: &HeadError, head_bytes: 
         req.engine().main.client_req_400.inc();
     }
     if let Some(status) = reaction.status {
-        req.minimal(h1, status);
+        match error.is_of_start_line() {
+            // As varnishd's, to the byte: who doesn't speak HTTP has no use for a header.
+            true => engine::Transport::send_minimal(h1, status, None, &mut req.log),
+            false => req.minimal(h1, status, ProxyError::HttpRequestError),
+        }
     }
     h1.used += head_bytes;
     req.close = Some(reaction.close);

@@ -223,11 +223,13 @@ impl Transport for H1 {
         }
     }
 
-    fn send_minimal(&mut self, status: u16, log: &mut TxnLog) {
-        RESP.log_bare_status("HTTP/1.1", status, log);
+    fn send_minimal(&mut self, status: u16, proxy_status: Option<&str>, log: &mut TxnLog) {
+        let fields = RESP.log_minimal("HTTP/1.1", status, proxy_status, log);
         let reason = message::status::reason(status);
         self.acct.resp_head += self.output.add(|out| {
-            out.extend_from_slice(format!("HTTP/1.1 {status} {reason}\r\n\r\n").as_bytes());
+            out.extend_from_slice(format!("HTTP/1.1 {status} {reason}\r\n").as_bytes());
+            fields.iter().for_each(|field| out.extend_from_slice(&[field.line(), b"\r\n"].concat()));
+            out.extend_from_slice(b"\r\n");
         }) as u64;
         self.response.begin_minimal();
     }

@@ -14,6 +14,7 @@ use engine::{Req, Sess, contain};
 use http2::fields::{FieldFault, Malformed, Refusal};
 use message::{Head, HeadLimits};
 use params::Params;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::PROTOCOL;
@@ -137,7 +138,7 @@ async fn answer(h2: &mut H2, req: &mut Req) {
         if h2.is_begun() {
             h2.abort();
         } else {
-            req.minimal(h2, 503);
+            req.minimal(h2, 503, ProxyError::ProxyInternalError);
         }
     }
 }

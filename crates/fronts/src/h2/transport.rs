@@ -86,14 +86,11 @@ impl H2 {
     }
 
     /// Queues a head that is no final one, or has no body.
-    fn send_bare(&mut self, status: u16) {
-        let mut head = Head::new();
-        // Two words always fit.
-        let _ = head.start_response(b"HTTP/1.1", status);
-        let is_final = status >= 200;
+    fn send_bare(&mut self, head: &Head) {
+        let is_final = head.status() >= 200;
         self.mux.with(|state| {
             let (codec, stream) = state.parts(self.place);
-            codec.send_head(stream.id, &head, is_final);
+            codec.send_head(stream.id, head, is_final);
             if is_final {
                 (stream.download.is_begun, stream.download.end) = (true, End::Said);
             }
@@ -216,14 +213,12 @@ impl Transport for H2 {
         });
     }
 
-    fn send_minimal(&mut self, status: u16, log: &mut TxnLog) {
-        RESP.log_bare_status(PROTOCOL, status, log);
-        self.send_bare(status);
+    fn send_minimal(&mut self, status: u16, proxy_status: Option<&str>, log: &mut TxnLog) {
+        self.send_bare(&RESP.log_minimal(PROTOCOL, status, proxy_status, log));
     }
 
     fn send_continue(&mut self, log: &mut TxnLog) {
-        RESP.log_bare_status(PROTOCOL, 100, log);
-        self.send_bare(100);
+        self.send_bare(&RESP.log_minimal(PROTOCOL, 100, None, log));
     }
 
     fn has_input(&self) -> bool {

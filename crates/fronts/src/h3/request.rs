@@ -15,6 +15,7 @@ use message::Version;
 use net::quic::{RecvStream, SendStream, VarInt};
 use params::Params;
 use rt::{Instant, TaskPool};
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 
 use super::link::Link;
@@ -194,7 +195,7 @@ fn refuse(h3: &mut H3, req: &mut Req, refusal: Refusal) {
         Refusal::Connect => 405,
         Refusal::Protocol => 501,
     };
-    req.minimal(h3, status);
+    req.minimal(h3, status, ProxyError::HttpRequestError);
 }
 
 async fn run(h3: &mut H3, req: &mut Req) {
@@ -206,7 +207,7 @@ async fn run(h3: &mut H3, req: &mut Req) {
         if h3.head_is_sent() {
             h3.abort();
         } else {
-            req.minimal(h3, 503);
+            req.minimal(h3, 503, ProxyError::ProxyInternalError);
         }
     }
 }

@@ -453,9 +453,9 @@ impl Transport for H3 {
         }
     }
 
-    fn send_minimal(&mut self, status: u16, log: &mut TxnLog) {
-        RESP.log_bare_status("HTTP/3.0", status, log);
-        self.acct.resp_head += self.response.status(status) as u64;
+    fn send_minimal(&mut self, status: u16, proxy_status: Option<&str>, log: &mut TxnLog) {
+        let head = RESP.log_minimal("HTTP/3.0", status, proxy_status, log);
+        self.acct.resp_head += self.response.head(&head) as u64;
         self.response.state = State::Whole;
     }
 

@@ -125,7 +125,7 @@ impl Dialogue {
                 }
                 Err(HeadError::Closed) => return Err("the connection ended before an answer".to_owned()),
                 Err(HeadError::Os(error)) => return Err(error.to_string()),
-                Err(HeadError::Framing(text)) => return Err(format!("bad answer: {text}")),
+                Err(HeadError::Framing(error)) => return Err(format!("bad answer: {}", error.text())),
                 Err(error) => return Err(format!("bad answer: {error:?}")),
             }
         }
@@ -145,7 +145,7 @@ impl Dialogue {
                     self.close = self.close.or(close);
                     self.is_whole = true;
                 }
-                Err(BodyError::Broken(text)) => return Err(format!("bad answer: {text}")),
+                Err(BodyError::Broken(_, text)) => return Err(format!("bad answer: {text}")),
                 Err(BodyError::Os(error)) => return Err(error.to_string()),
             }
         }

@@ -23,6 +23,7 @@ PLAIN = {
     "chunk-neg": CHUNKED + b"-5\r\nhello\r\n0\r\n\r\n",
     "chunk-ovf": CHUNKED + b"FFFFFFFFFFFFFFFE\r\nhello\r\n0\r\n\r\n",
     "big-hdr": H + b"X-Big: " + b"v" * 200000 + b"\r\nContent-Length: 2\r\n\r\nok",
+    "long-hdr": H + b"X-Long: " + b"v" * 10000 + b"\r\nContent-Length: 2\r\n\r\nok",
     "many-hdr": H + b"".join(b"X-%d: 1\r\n" % i for i in range(3000)) + b"Content-Length: 2\r\n\r\nok",
     "cl-twice": H + b"Content-Length: 2\r\nContent-Length: 5\r\n\r\nokabc",
     "cl-te": H + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",

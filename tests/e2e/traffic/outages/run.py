@@ -29,6 +29,16 @@ CAUSES = {
     "plain": "TLS handshake failed: what came is no TLS record",
     "probed": "the health probe says sick: HTTP/1.1 500 Oops",
 }
+# The registered type of each (RFC 9209, 2.3), as the first response after it says in Proxy-Status.
+TYPES = {
+    "refused": "connection_refused",
+    "filtered": "connection_timeout",
+    "closes": "connection_terminated",
+    "silent": "connection_read_timeout",
+    "garbage": "http_protocol_error",
+    "plain": "tls_protocol_error",
+    "probed": "destination_unavailable",
+}
 
 
 def closes(s):
@@ -93,9 +103,24 @@ def lacquer(v, *words):
 
 def check_causes(report, v, backends):
     for name in backends:
-        for _ in range(3):
+        if name == "probed":
+            report.check(until(LIMIT, lambda: lines(v, name)), "the probe's verdict isn't there")
+        for n in range(3):
             r = get(v.address, f"/{name}", [], 30)
             report.check(r.status == 503, f"{name}: {r}")
+            # Shortly after a refused connection no other one is attempted.
+            kind = "destination_unavailable" if n and name == "refused" else TYPES[name]
+            told = r.get("Proxy-Status", "")
+            report.check(told.startswith(f"Lacquer; error={kind}; next-hop={name}; details="), f"{name}: {told}")
+            report.check("127.0.0.1" not in told and "Oops" not in told and "mail" not in told, f"{name}: {told}")
+    v.cli.ask("param.set proxy_status address")
+    for name, (host, port) in backends.items():
+        told = get(v.address, f"/{name}", [], 30).get("Proxy-Status", "")
+        report.check(f'; next-hop="{host}:{port}"; ' in told, f"{name}: {told}")
+    v.cli.ask("param.set proxy_status off")
+    told = get(v.address, "/closes", [], 30).get("Proxy-Status")
+    report.check(told is None, f"proxy_status=off: {told}")
+    v.cli.ask("param.set proxy_status name")
     for name, cause in CAUSES.items():
         said = lines(v, name) if until(LIMIT, lambda: lines(v, name)) else []
         report.check(len(said) == 1 and said[0] == f"{cause}; {EFFECT}", f"{name}: the terminal says {said}")
@@ -119,6 +144,7 @@ def check_loop(report, v):
     for _ in range(2):
         r = get(v.address, "/loop", [], 30)
         report.check(r.status == 508, f"a loop: {r}")
+        report.check(r.get("Proxy-Status", "").startswith("Lacquer; error=proxy_loop_detected"), f"a loop: {r.get('Proxy-Status')}")
     cause = "its address is this server's own, so that requests come back"
     said = lines(v, "itself") if until(LIMIT, lambda: lines(v, "itself")) else []
     report.check(said == [f"{cause}; requests that need it are answered 508"], f"the terminal says {said}")

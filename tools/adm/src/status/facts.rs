@@ -145,7 +145,7 @@ impl Facts {
             let reply = connection.ask(format!("{command}\n").as_bytes()).ok()?;
             is_good(reply.status).then(|| reply.text().into_owned())
         };
-        self.version = ask("banner").and_then(|text| version(&text));
+        self.version = ask("banner").and_then(|text| admin::version_in_banner(&text));
         if let Some([Value::String(state), ..]) = ask("status -j").as_deref().and_then(members).as_deref() {
             self.state = Some(state.clone());
         }
@@ -257,11 +257,6 @@ impl Parameter {
         let text = |name| word(object, name);
         Parameter { name: text("name"), value: text("value"), default: text("default"), units: text("units") }
     }
-}
-
-/// The line of a banner that says the version.
-fn version(banner: &str) -> Option<String> {
-    banner.lines().find(|line| line.contains(" revision ")).map(str::to_owned)
 }
 
 /// `name host port`, or `name path -`.

@@ -54,7 +54,7 @@ impl<T: BodyOnly> Transport for T {
         self.cut();
     }
 
-    fn send_minimal(&mut self, status: u16, log: &mut TxnLog) {
+    fn send_minimal(&mut self, status: u16, _: Option<&str>, log: &mut TxnLog) {
         RESP.log_bare_status("HTTP/1.1", status, log);
         self.cut();
     }
