@@ -5,6 +5,7 @@
 
 use tables::vclvars::{Method, Methods, Return};
 
+use crate::code::Code;
 use crate::symbols::{Kind, SymId, What};
 use crate::vcc::{Access, CompileStopped, R, Use, Vcc};
 
@@ -50,13 +51,17 @@ impl Vcc<'_> {
                     let token = self.tokens[at as usize];
                     let name = self.text_of(&token);
                     let symbol_kind = self.syms.get(id).kind;
-                    self.hint_undefined(&name, symbol_kind);
-                    return self.fail_at(&format!("Undefined {kind} {name}, first reference:\n"), &token);
+                    self.hint_undefined(&name, symbol_kind, at as usize);
+                    return self.fail_at(
+                        Code::Undeclared,
+                        &format!("Undefined {kind} {name}, first reference:\n"),
+                        &token,
+                    );
                 }
                 (1.., 0, Some(at), _) => {
                     let token = self.tokens[at as usize];
                     let name = self.text_of(&token);
-                    self.write_message(&format!("Unused {kind} {name}, defined:\n"));
+                    self.begin(Code::Unused, &format!("Unused {kind} {name}, defined:\n"));
                     self.show(&token);
                     if self.options.err_unref {
                         let symbol_kind = self.syms.get(id).kind;
@@ -94,15 +99,13 @@ impl Vcc<'_> {
                     if let Some(bad) = bad
                         .filter(|bad| matches!(bad, Return::Lookup | Return::Deliver | Return::Restart | Return::Error))
                     {
-                        self.hint_return(bad.name(), Some(method));
+                        let at = self.procs[*sub].returns[bad as usize].unwrap_or_default() as usize;
+                        self.hint_return(bad.name(), Some(method), at);
                     }
-                    self.write_message(&format!(
-                        "\n...which is the \"{}\" subroutine\nLegal returns are:",
-                        method.sub_name()
-                    ));
+                    self.say(&format!("\n...which is the \"{}\" subroutine\nLegal returns are:", method.sub_name()));
                     let legal = Return::ALL.into_iter().filter(|r| method.returns().contains(r));
                     let list: String = legal.map(|r| format!(" \"{}\"", r.name())).collect();
-                    self.write_message(&format!("{list}\n"));
+                    self.say(&format!("{list}\n"));
                 }
                 return Err(CompileStopped);
             }
@@ -114,7 +117,7 @@ impl Vcc<'_> {
         let def = self.procs[sub].def.expect("checked subs are defined") as usize;
         if path.contains(&sub) {
             let token = self.tokens[def];
-            return self.fail_at("Subroutine recurses on\n", &token);
+            return self.fail_at(Code::Recursion, "Subroutine recurses on\n", &token);
         }
         if visited[sub] {
             return Ok(());
@@ -122,7 +125,7 @@ impl Vcc<'_> {
         visited[sub] = true;
         if path.len() > MAX_CALLS {
             let token = self.tokens[def];
-            return self.fail_at("Subroutine calls are nested too deeply\n", &token);
+            return self.fail_at(Code::Limit, "Subroutine calls are nested too deeply\n", &token);
         }
         self.own_actions(sub, allowed)?;
         path.push(sub);
@@ -132,7 +135,7 @@ impl Vcc<'_> {
                 None => {
                     let name = self.syms.get(sym).name.clone();
                     let token = self.tokens[at as usize];
-                    self.fail_at(&format!("Subroutine {name} does not exist\n"), &token)
+                    self.fail_at(Code::Undeclared, &format!("Subroutine {name} does not exist\n"), &token)
                 }
             };
             if below.is_err() {
@@ -146,7 +149,7 @@ impl Vcc<'_> {
     fn called_from(&mut self, sub: usize, at: u32) -> R {
         let text = format!("\n...called from \"{}\"\n", self.procs[sub].name);
         let token = self.tokens[at as usize];
-        self.fail_at(&text, &token)
+        self.fail_at(Code::Return, &text, &token)
     }
 
     fn own_actions(&mut self, sub: usize, allowed: u32) -> R {
@@ -155,7 +158,7 @@ impl Vcc<'_> {
             let Some(at) = self.procs[sub].returns[action as usize] else { continue };
             if allowed & 1 << action as u32 == 0 {
                 bad = true;
-                self.write_message(&format!("Invalid return \"{}\"\n", action.name()));
+                self.begin(Code::Return, &format!("Invalid return \"{}\"\n", action.name()));
                 let token = self.tokens[at as usize];
                 self.show(&token);
             }
@@ -166,7 +169,7 @@ impl Vcc<'_> {
         let proc = &self.procs[sub];
         let (text, def) = (format!("\n...in subroutine \"{}\"\n", proc.name), proc.def);
         let token = self.tokens[def.expect("checked subs are defined") as usize];
-        self.fail_at(&text, &token)
+        self.fail_at(Code::Return, &text, &token)
     }
 
     // --- variables
@@ -188,12 +191,12 @@ impl Vcc<'_> {
                 self.hint_places(&bad);
                 self.show_until(bad.first as usize, bad.last as usize + 1);
                 let name = method.sub_name();
-                self.write_message(&format!("{} in subroutine '{name}'.\n", complaint(bad.access)));
+                self.begin(Code::WrongPlace, &format!("{} in subroutine '{name}'.\n", complaint(bad.access)));
                 return Err(CompileStopped);
             }
             let mut visited = vec![false; self.procs.len()];
             if self.uses_below(*sub, method, &mut visited).is_err() {
-                self.write_message(&format!("\n...which is the \"{}\" subroutine\n", method.sub_name()));
+                self.say(&format!("\n...which is the \"{}\" subroutine\n", method.sub_name()));
                 return Err(CompileStopped);
             }
         }
@@ -214,7 +217,7 @@ impl Vcc<'_> {
                 method.sub_name()
             );
             let token = self.tokens[self.procs[sub].def.expect("checked subs are defined") as usize];
-            return self.fail_at(&text, &token);
+            return self.fail_at(Code::WrongPlace, &text, &token);
         }
         for (at, sym) in self.procs[sub].calls.clone() {
             let Some(callee) = self.callee(sym) else { continue };
@@ -235,7 +238,7 @@ impl Vcc<'_> {
                 if read.is_empty() || read.has(method) {
                     self.show_until(u.first as usize, u.last as usize + 1);
                     let text = if read.is_empty() { "Variable cannot be set.\n" } else { "Variable is read only.\n" };
-                    self.write_message(text);
+                    self.begin(Code::ReadOnly, text);
                     return Err(CompileStopped);
                 }
                 u.access = Access::Read;
@@ -253,7 +256,7 @@ impl Vcc<'_> {
         for sub in subs {
             if self.possible_methods(*sub).is_empty() {
                 let token = self.tokens[self.procs[*sub].def.expect("checked subs are defined") as usize];
-                return self.fail_at("Impossible Subroutine", &token);
+                return self.fail_at(Code::WrongPlace, "Impossible Subroutine", &token);
             }
         }
         Ok(())

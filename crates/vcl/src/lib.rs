@@ -7,6 +7,7 @@ mod backend_tls;
 mod backends;
 mod call;
 mod check;
+mod code;
 mod diag;
 mod dialect;
 mod emit;
@@ -33,6 +34,8 @@ mod top;
 mod units;
 mod vcc;
 
+pub use code::{About, Code, PREAMBLE};
+pub use diag::{Diagnostic, Diagnostics, Fix, Place, Severity};
 pub use dialect::{Detection, Migration, Note, detect, migrate};
 pub use odd::{ascii_edits, to_ascii, to_ascii_in_place};
 pub use program::Program;
@@ -102,38 +105,20 @@ impl Default for Options {
 pub struct Compiled {
     /// The program.
     pub program: Program,
-    /// Warnings as the CLI shows them; empty when there are none.
-    pub warnings: String,
-}
-
-/// Why a VCL didn't compile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Diagnostics {
-    /// The compiler's messages: reason, place, the line and its marks.
-    pub text: String,
+    /// Warnings.
+    pub warnings: Diagnostics,
 }
 
 /// Compiles `text`, called `name` in messages (`<vcl.inline>` for text from the CLI).
 ///
 /// # Errors
-/// What is wrong and where.
+/// What is wrong and where: warnings up to the first error, and that.
 pub fn compile(name: &str, text: &[u8], sources: &dyn Sources, options: &Options) -> Result<Compiled, Diagnostics> {
     let mut vcc = vcc::Vcc::new(sources, options);
     match run(&mut vcc, name, text) {
-        Ok(()) => vcc.link().map_err(|_| Diagnostics { text: "VCL compiler internal error\n".to_owned() }),
-        Err(vcc::CompileStopped) => {
-            if let Some(hint) = vcc.hint.take() {
-                vcc.write_message(&format!("Hint: {hint}\n"));
-            }
-            Err(Diagnostics { text: printable(vcc.text) })
-        }
+        Ok(()) => vcc.link().map_err(|_| Diagnostic::error(Code::Internal, "VCL compiler internal error\n").into()),
+        Err(vcc::CompileStopped) => Err(vcc.stopped()),
     }
-}
-
-/// What is quoted from files must not reach a terminal as commands.
-fn printable(text: String) -> String {
-    let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if text.contains(is_odd) { text.replace(is_odd, "?") } else { text }
 }
 
 fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
@@ -148,7 +133,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
             vcc.end_text(0);
         }
         Err(fail) => {
-            vcc.write_message(&fail.text(&sources));
+            (vcc.sources, vcc.draft) = (sources, fail);
             return Err(vcc::CompileStopped);
         }
     }
@@ -163,8 +148,8 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
         vcc.hint(
             "Declare one: backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }, or `backend default none;`.",
         );
-        vcc.write_message("No backends or directors found in VCL program, at least one is necessary.\n");
-        return Err(vcc::CompileStopped);
+        let text = "No backends or directors found in VCL program, at least one is necessary.\n";
+        return vcc.fail_nowhere(Code::NoBackend, text);
     }
     vcc.lint();
     Ok(())
@@ -173,7 +158,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
 impl Diagnostics {
     /// The text as the CLI answers it, with status 106.
     pub fn for_cli(&self) -> String {
-        let text = &self.text;
+        let text = self.to_string();
         let end = if text.ends_with('\n') { "" } else { "\n" };
         format!(
             "Message from VCC-compiler:\n{text}{end}Running VCC-compiler failed, exited with 2\nVCL compilation failed"

@@ -32,14 +32,14 @@ fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
     let how = How { args, asks: CheckScope::default(), trusting: !args.code };
     let compiled = judge::program(&texts, &name, how)?;
     if args.code {
-        print::err(&compiled.warnings);
+        print::err(compiled.warnings.to_string());
         known_sub(args, &compiled.program.subs.iter().map(|sub| sub.name.clone()).collect::<Vec<_>>())?;
         return Ok(code(&compiled.program, args.sub.as_deref(), args.builtin));
     }
     let dialect = compiled.program.dialect.map(vcl::Dialect::name);
     if dialect.is_some() {
         let migrated =
-            vcl::migrate(&name, &text, &texts.overlay(&name), &options(args)).map_err(|reason| reason.text)?;
+            vcl::migrate(&name, &text, &texts.overlay(&name), &options(args)).map_err(|reason| reason.to_string())?;
         texts.put(&name, &name, migrated.text, Value::Null);
     }
     let mut told = policy::summarize(&texts, &name);

@@ -21,7 +21,7 @@ const TOPICS: &[Topic] = &[
         "A file is good if varnishd would load it; a part of a VCL, if the file that includes it would be: that is looked for in its own \
          folder and two above. In colour on a terminal, unless NO_COLOR is set. With \
          --format json it prints an object per file and line: file, ok, errors and warnings (message, hint, code, source, line, column, \
-         text, related: message, source, line, column), notes.",
+         text, labels: message, source, line, column; fix: title, edits: source, line, column, start and end in bytes, new), notes.",
         "lacquer vcl check --format json /etc/varnish/default.vcl",
     ),
     Topic(

@@ -10,7 +10,6 @@ mod fmt;
 mod help;
 mod judge;
 mod lsp;
-mod messages;
 mod migrate;
 mod modules;
 mod policy;

@@ -82,14 +82,14 @@ fn a_part_is_judged_with_what_includes_it_or_alone() {
 
 #[test]
 fn a_file_that_cant_be_loaded_is_a_part_if_it_is_said_so() {
-    for (text, lacks) in [
-        ("vcl 4.1;\nsub vcl_recv {\n  set req.backend_hint = web;\n}\n", "it declares no backend."),
-        ("sub vcl_recv {\n  error 404;\n}\n", "it declares no backend."),
-        ("backend b { .host = \"192.0.2.1\"; }\nsub vcl_synth { }\n", "it doesn't say `vcl 4.1;`."),
-        ("", "it doesn't say `vcl 4.1;` and declares no backend."),
+    for (code, text, lacks) in [
+        ("no-backend", "vcl 4.1;\nsub vcl_recv {\n  set req.backend_hint = web;\n}\n", "it declares no backend."),
+        ("no-backend", "sub vcl_recv {\n  error 404;\n}\n", "it declares no backend."),
+        ("version", "backend b { .host = \"192.0.2.1\"; }\nsub vcl_synth { }\n", "it doesn't say `vcl 4.1;`."),
+        ("version", "", "it doesn't say `vcl 4.1;` and declares no backend."),
     ] {
         let got = &check("", &[("/subs.vcl", text)])[0];
-        assert_eq!(lines(&got["errors"]), [(0, "not-whole")], "{got}");
+        assert_eq!(lines(&got["errors"]), [(0, code)], "{got}");
         assert!(got["errors"][0]["message"].as_str().unwrap().ends_with(lacks), "{got}");
         let part = &check("--part", &[("/subs.vcl", text)])[0];
         assert_eq!((&part["ok"], part["notes"].as_array().unwrap().len()), (&json!(true), 1), "{part}");
@@ -117,7 +117,7 @@ fn damage_is_told_once_and_hides_nothing() {
     let text = "backend b { .host = \"192.0.2.1\"; }\nsub vcl_recv {\n\u{a0}if\u{a0}(req.url ~ “^/a”) {\n    lookup;\n  }\n  \
                 set req.http.a = “b”;\n}\nsub vcl_fetch {\n  set obj.ttl = 3600s;\n  set obj.nothing = 1s;\n}\n";
     let got = &check("", &[("/a.vcl", text)])[0];
-    assert_eq!(lines(&got["errors"]), [(3, "syntax"), (10, "error")], "{got}");
+    assert_eq!(lines(&got["errors"]), [(3, "character"), (10, "unknown-name")], "{got}");
     let hint = got["errors"][0]["hint"].as_str().unwrap();
     assert!(hint.contains("2 no-break spaces and 4 typographic quotes"), "{hint}");
 }
@@ -163,7 +163,7 @@ fn backends_of_a_part_may_be_used_elsewhere() {
 fn other_places_are_told() {
     let text = "vcl 4.1;\nbackend b none;\nsub a { }\nsub a { }\nsub vcl_recv { call a; }\n";
     let got = &check("", &[("/a.vcl", text)])[0];
-    assert_eq!(got["errors"][0]["related"][0]["line"], 3, "{got}");
+    assert_eq!(got["errors"][0]["labels"][0]["line"], 3, "{got}");
 }
 
 #[test]
