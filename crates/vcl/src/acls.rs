@@ -138,7 +138,7 @@ impl Vcc<'_> {
             Err(reason) if entry.in_parentheses => {
                 let text = format!("Warning: {} ignored\n  -- {reason}\n", entry.host);
                 let ignored = Draft::new(Code::Address, text).finish(Severity::Warning, "", &self.sources);
-                self.warnings.push(ignored);
+                self.found.push(ignored);
                 return Ok(());
             }
             Err(reason) => {

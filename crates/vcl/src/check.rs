@@ -23,11 +23,19 @@ const MAX_CALLS: usize = 500;
 
 impl Vcc<'_> {
     pub fn check(&mut self) -> R {
-        self.check_references()?;
+        for id in self.syms.sorted() {
+            let checked = self.check_reference(id);
+            self.recover(checked)?;
+        }
         let subs = self.sorted_subs();
-        self.check_actions(&subs)?;
-        self.check_uses(&subs)?;
-        self.check_possible(&subs)
+        for check in [Self::check_actions, Self::check_uses, Self::check_possible] {
+            self.unfailed()?;
+            for sub in &subs {
+                let checked = check(self, *sub);
+                self.recover(checked)?;
+            }
+        }
+        Ok(())
     }
 
     fn sorted_subs(&self) -> Vec<usize> {
@@ -39,41 +47,34 @@ impl Vcc<'_> {
         ids.into_iter().filter_map(index).filter(|i| self.procs[*i].def.is_some()).collect()
     }
 
-    fn check_references(&mut self) -> R {
-        for id in self.syms.sorted() {
-            let sym = self.syms.get(id);
-            if sym.noref {
-                continue;
-            }
-            let kind = sym.kind.name();
-            match (sym.defs, sym.refs, sym.def, sym.reference) {
-                (0, 1.., _, Some(at)) => {
-                    let token = self.tokens[at as usize];
-                    let name = self.text_of(&token);
-                    let symbol_kind = self.syms.get(id).kind;
-                    self.hint_undefined(&name, symbol_kind, at as usize);
-                    return self.fail_at(
-                        Code::Undeclared,
-                        &format!("Undefined {kind} {name}, first reference:\n"),
-                        &token,
-                    );
-                }
-                (1.., 0, Some(at), _) => {
-                    let token = self.tokens[at as usize];
-                    let name = self.text_of(&token);
-                    self.begin(Code::Unused, &format!("Unused {kind} {name}, defined:\n"));
-                    self.show(&token);
-                    if self.options.err_unref {
-                        let symbol_kind = self.syms.get(id).kind;
-                        self.hint_unused(&name, symbol_kind);
-                        return Err(CompileStopped);
-                    }
-                    self.warn();
-                }
-                _ => {}
-            }
+    fn check_reference(&mut self, id: SymId) -> R {
+        let sym = self.syms.get(id);
+        if sym.noref {
+            return Ok(());
         }
-        Ok(())
+        let kind = sym.kind.name();
+        let symbol_kind = sym.kind;
+        match (sym.defs, sym.refs, sym.def, sym.reference) {
+            (0, 1.., _, Some(at)) => {
+                let token = self.tokens[at as usize];
+                let name = self.text_of(&token);
+                self.hint_undefined(&name, symbol_kind, at as usize);
+                self.fail_at(Code::Undeclared, &format!("Undefined {kind} {name}, first reference:\n"), &token)
+            }
+            (1.., 0, Some(at), _) => {
+                let token = self.tokens[at as usize];
+                let name = self.text_of(&token);
+                self.begin(Code::Unused, &format!("Unused {kind} {name}, defined:\n"));
+                self.show(&token);
+                if self.options.err_unref {
+                    self.hint_unused(&name, symbol_kind);
+                    return Err(CompileStopped);
+                }
+                self.warn();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     pub fn callee(&self, sym: SymId) -> Option<usize> {
@@ -85,32 +86,25 @@ impl Vcc<'_> {
 
     // --- actions
 
-    fn check_actions(&mut self, subs: &[usize]) -> R {
-        // Recursion is looked for from every subroutine, called or not.
-        for sub in subs {
-            let method = self.procs[*sub].method;
-            let allowed = method.map_or(u32::MAX, |m| m.returns().iter().fold(0, |set, r| set | 1 << *r as u32));
-            let mut visited = vec![false; self.procs.len()];
-            if self.actions_below(*sub, allowed, &mut visited, &mut Vec::new()).is_err() {
-                if let Some(method) = method {
-                    let bad = Return::ALL
-                        .into_iter()
-                        .find(|r| allowed & 1 << *r as u32 == 0 && self.procs[*sub].returns[*r as usize].is_some());
-                    if let Some(bad) = bad
-                        .filter(|bad| matches!(bad, Return::Lookup | Return::Deliver | Return::Restart | Return::Error))
-                    {
-                        let at = self.procs[*sub].returns[bad as usize].unwrap_or_default() as usize;
-                        self.hint_return(bad.name(), Some(method), at);
-                    }
-                    self.say(&format!("\n...which is the \"{}\" subroutine\nLegal returns are:", method.sub_name()));
-                    let legal = Return::ALL.into_iter().filter(|r| method.returns().contains(r));
-                    let list: String = legal.map(|r| format!(" \"{}\"", r.name())).collect();
-                    self.say(&format!("{list}\n"));
-                }
-                return Err(CompileStopped);
-            }
+    /// Recursion is looked for from every subroutine, called or not.
+    fn check_actions(&mut self, sub: usize) -> R {
+        let method = self.procs[sub].method;
+        let allowed = method.map_or(u32::MAX, |m| m.returns().iter().fold(0, |set, r| set | 1 << *r as u32));
+        let mut visited = vec![false; self.procs.len()];
+        let stopped = self.actions_below(sub, allowed, &mut visited, &mut Vec::new());
+        let (Err(CompileStopped), Some(method)) = (&stopped, method) else { return stopped };
+        let is_bad = |r: &Return| allowed & 1 << *r as u32 == 0 && self.procs[sub].returns[*r as usize].is_some();
+        if let Some(bad @ (Return::Lookup | Return::Deliver | Return::Restart | Return::Error)) =
+            Return::ALL.into_iter().find(is_bad)
+        {
+            let at = self.procs[sub].returns[bad as usize].unwrap_or_default() as usize;
+            self.hint_return(bad.name(), Some(method), at);
         }
-        Ok(())
+        self.say(&format!("\n...which is the \"{}\" subroutine\nLegal returns are:", method.sub_name()));
+        let legal = Return::ALL.into_iter().filter(|r| method.returns().contains(r));
+        let list: String = legal.map(|r| format!(" \"{}\"", r.name())).collect();
+        self.say(&format!("{list}\n"));
+        stopped
     }
 
     fn actions_below(&mut self, sub: usize, allowed: u32, visited: &mut [bool], path: &mut Vec<usize>) -> R {
@@ -184,23 +178,21 @@ impl Vcc<'_> {
         }
     }
 
-    fn check_uses(&mut self, subs: &[usize]) -> R {
-        for sub in subs {
-            let Some(method) = self.procs[*sub].method else { continue };
-            if let Some(bad) = self.illegal_use(*sub, method)? {
-                self.hint_places(&bad);
-                self.show_until(bad.first as usize, bad.last as usize + 1);
-                let name = method.sub_name();
-                self.begin(Code::WrongPlace, &format!("{} in subroutine '{name}'.\n", complaint(bad.access)));
-                return Err(CompileStopped);
-            }
-            let mut visited = vec![false; self.procs.len()];
-            if self.uses_below(*sub, method, &mut visited).is_err() {
-                self.say(&format!("\n...which is the \"{}\" subroutine\n", method.sub_name()));
-                return Err(CompileStopped);
-            }
+    fn check_uses(&mut self, sub: usize) -> R {
+        let Some(method) = self.procs[sub].method else { return Ok(()) };
+        if let Some(bad) = self.illegal_use(sub, method)? {
+            self.hint_places(&bad);
+            self.show_until(bad.first as usize, bad.last as usize + 1);
+            let name = method.sub_name();
+            let text = format!("{} in subroutine '{name}'.\n", complaint(bad.access));
+            return self.fail_nowhere(Code::WrongPlace, &text);
         }
-        Ok(())
+        let mut visited = vec![false; self.procs.len()];
+        let stopped = self.uses_below(sub, method, &mut visited);
+        if stopped.is_err() {
+            self.say(&format!("\n...which is the \"{}\" subroutine\n", method.sub_name()));
+        }
+        stopped
     }
 
     fn uses_below(&mut self, sub: usize, method: Method, visited: &mut [bool]) -> R {
@@ -252,12 +244,10 @@ impl Vcc<'_> {
 
     // --- subroutines that no place may call
 
-    fn check_possible(&mut self, subs: &[usize]) -> R {
-        for sub in subs {
-            if self.possible_methods(*sub).is_empty() {
-                let token = self.tokens[self.procs[*sub].def.expect("checked subs are defined") as usize];
-                return self.fail_at(Code::WrongPlace, "Impossible Subroutine", &token);
-            }
+    fn check_possible(&mut self, sub: usize) -> R {
+        if self.possible_methods(sub).is_empty() {
+            let token = self.tokens[self.procs[sub].def.expect("checked subs are defined") as usize];
+            return self.fail_at(Code::WrongPlace, "Impossible Subroutine", &token);
         }
         Ok(())
     }

@@ -178,6 +178,10 @@ impl Draft {
         self.code.get_or_insert(code);
     }
 
+    pub fn is_about_a_name(&self) -> bool {
+        self.code.is_some_and(|code| code.is_unknown_name() || code == Code::WrongKind)
+    }
+
     pub fn say(&mut self, text: &str) {
         match self.parts.last_mut() {
             Some((words, None)) => words.push_str(text),
@@ -219,11 +223,11 @@ impl Draft {
         self
     }
 
-    /// What it says first: the start and the end of the place.
-    pub fn first_place(&self) -> Option<(u32, u32)> {
+    /// The first place that it shows.
+    pub fn first_place(&self) -> Option<Span> {
         self.parts.iter().find_map(|(_, mark)| match mark {
-            Some(Mark::Token((_, start, end)) | Mark::Range((_, start, _), (.., end))) => Some((*start, *end)),
-            _ => None,
+            Some(Mark::Token(span) | Mark::Range(span, _)) => Some(*span),
+            Some(Mark::Line(..)) | None => None,
         })
     }
 

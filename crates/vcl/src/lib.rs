@@ -71,6 +71,8 @@ pub struct Options {
     pub builtin: Option<String>,
     /// Whether this compile is to keep the sources' text in the program (`vcl.show`, `-C`).
     pub keep_sources: bool,
+    /// Most errors that are looked for: behind one that isn't the last, compiling goes on with the next declaration.
+    pub max_errors: usize,
     /// Whether the bytecode is rearranged to run faster; it does and logs the same either way.
     pub optimise: bool,
 }
@@ -95,6 +97,7 @@ impl Default for Options {
             modules: NO_MODULES,
             builtin: None,
             keep_sources: true,
+            max_errors: 1,
             optimise: true,
         }
     }
@@ -112,12 +115,13 @@ pub struct Compiled {
 /// Compiles `text`, called `name` in messages (`<vcl.inline>` for text from the CLI).
 ///
 /// # Errors
-/// What is wrong and where: warnings up to the first error, and that.
+/// What is wrong and where: warnings up to the last error that was looked for, and the errors.
 pub fn compile(name: &str, text: &[u8], sources: &dyn Sources, options: &Options) -> Result<Compiled, Diagnostics> {
     let mut vcc = vcc::Vcc::new(sources, options);
-    match run(&mut vcc, name, text) {
+    let stopped = run(&mut vcc, name, text);
+    match vcc.recover(stopped).and_then(|()| vcc.unfailed()) {
         Ok(()) => vcc.link().map_err(|_| Diagnostic::error(Code::Internal, "VCL compiler internal error\n").into()),
-        Err(vcc::CompileStopped) => Err(vcc.stopped()),
+        Err(vcc::CompileStopped) => Err(Diagnostics(vcc.found)),
     }
 }
 
@@ -143,7 +147,10 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
     }
     vcc.read("<builtin>", "builtin", builtin.into_bytes(), None, true)?;
     vcc.program()?;
+    // What was passed over may be what is missing.
+    vcc.unfailed()?;
     vcc.check()?;
+    vcc.unfailed()?;
     if vcc.program.default_backend.is_none() {
         vcc.hint(
             "Declare one: backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }, or `backend default none;`.",

@@ -52,7 +52,7 @@ impl Vcc<'_> {
             crate::optimise::optimise(&mut program);
         }
         assert_linked(&program);
-        Ok(Compiled { program, warnings: Diagnostics(self.warnings) })
+        Ok(Compiled { program, warnings: Diagnostics(self.found) })
     }
 
     fn index_of(&self, sym: SymId) -> R<u32> {

@@ -462,7 +462,7 @@ pub(crate) fn patient_tokens(text: &[u8]) -> (Vec<Token>, Vec<Range<usize>>) {
             token.end += from as u32;
         }
         let Err(error) = result else { break };
-        let at = from + error.first_place().map_or(0, |(start, _)| start as usize);
+        let at = from + error.first_place().map_or(0, |(_, start, _)| start as usize);
         let end = text[at..].iter().position(|c| *c == b'\n').map_or(text.len(), |n| at + n);
         unread.push(at..end);
         out.extend(structure(text, at, end));

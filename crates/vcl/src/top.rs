@@ -25,24 +25,37 @@ impl Vcc<'_> {
             );
         }
         self.version()?;
-        loop {
-            let token = self.token();
-            match token.tok {
-                Tok::End if self.at + 1 == self.tokens.len() => return Ok(()),
-                // Where the user's text ends and the built-in VCL begins.
-                Tok::End => self.next(),
-                Tok::InlineC => return self.inline_c(),
-                _ if self.here_is("acl") => self.acl()?,
-                _ if self.here_is("sub") => self.sub()?,
-                _ if self.here_is("backend") => self.backend()?,
-                _ if self.here_is("probe") => self.probe()?,
-                _ if self.here_is("import") => self.import()?,
-                _ if self.here_is("vcl") => self.version()?,
-                _ => {
-                    self.hint_outside();
-                    let found = self.token_name(&token);
-                    return self.fail(Code::Syntax, &format!("{DECLARATIONS}{found} at\n"));
-                }
+        while self.at + 1 < self.tokens.len() {
+            let first = self.at;
+            let declared = self.declaration();
+            let is_whole = declared.is_ok();
+            self.recover(declared)?;
+            if !is_whole {
+                self.skip_declaration(first);
+            }
+        }
+        Ok(())
+    }
+
+    fn declaration(&mut self) -> R {
+        let token = self.token();
+        match token.tok {
+            // Where the user's text ends and the built-in VCL begins.
+            Tok::End => {
+                self.next();
+                Ok(())
+            }
+            Tok::InlineC => self.inline_c(),
+            _ if self.here_is("acl") => self.acl(),
+            _ if self.here_is("sub") => self.sub(),
+            _ if self.here_is("backend") => self.backend(),
+            _ if self.here_is("probe") => self.probe(),
+            _ if self.here_is("import") => self.import(),
+            _ if self.here_is("vcl") => self.version(),
+            _ => {
+                self.hint_outside();
+                let found = self.token_name(&token);
+                self.fail(Code::Syntax, &format!("{DECLARATIONS}{found} at\n"))
             }
         }
     }

@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use tables::vclvars::{HeadId, Method, Type};
 
 use crate::code::Code;
-use crate::diag::{self, Diagnostic, Draft, Hint};
+use crate::diag::{self, Diagnostic, Draft, Hint, Severity};
+use crate::hint::DECLARED;
 use crate::lint::{Remark, Set};
 use crate::program::{Op, Program, SourceLocation};
 use crate::symbols::{ALWAYS, Kind, SymId, Symbols, Ty, What};
-use crate::token::{Source, Tok, Token};
-use crate::{Diagnostics, Options, Sources};
+use crate::token::{Source, Tok, Token, is_id};
+use crate::{Options, Sources};
 
 /// Compiling ends: the message is in [`Vcc::draft`].
 #[derive(Debug)]
@@ -83,8 +84,10 @@ pub(crate) struct Vcc<'a> {
     pub outside: &'a dyn Sources,
     /// The message that is made.
     pub draft: Draft,
-    /// Warnings.
-    pub warnings: Vec<Diagnostic>,
+    /// Warnings and errors.
+    pub found: Vec<Diagnostic>,
+    /// Names that declarations with errors would have declared.
+    lost: Vec<String>,
     pub sources: Vec<Source>,
     pub tokens: Vec<Token>,
     /// The current token.
@@ -119,7 +122,8 @@ impl<'a> Vcc<'a> {
             options,
             outside,
             draft: Draft::default(),
-            warnings: Vec::new(),
+            found: Vec::new(),
+            lost: Vec::new(),
             sources: Vec::new(),
             tokens: Vec::new(),
             at: 0,
@@ -313,14 +317,61 @@ impl<'a> Vcc<'a> {
     /// The message was a warning.
     pub fn warn(&mut self) {
         let draft = std::mem::take(&mut self.draft);
-        self.warnings.push(draft.warning(&self.sources));
+        self.found.push(draft.warning(&self.sources));
     }
 
-    /// All that was found: the warnings, and the error that ended it.
-    pub fn stopped(&mut self) -> Diagnostics {
-        let mut all = std::mem::take(&mut self.warnings);
-        all.push(std::mem::take(&mut self.draft).error(&self.sources));
-        Diagnostics(all)
+    /// Notes the error that stopped something, once; `Ok` if to go on with what doesn't depend on it.
+    pub fn recover(&mut self, stopped: R) -> R {
+        if stopped.is_err() {
+            let draft = std::mem::take(&mut self.draft);
+            let is_noted = draft == Draft::default() && self.unfailed().is_err();
+            if !is_noted && !self.is_echo(&draft) {
+                let error = draft.error(&self.sources);
+                // A subroutine is looked at for each that calls it.
+                if !self.found.iter().any(|other| (other.code, &other.place) == (error.code, &error.place)) {
+                    self.found.push(error);
+                }
+            }
+            if self.found.iter().filter(|one| one.severity == Severity::Error).count() >= self.options.max_errors {
+                return Err(CompileStopped);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an error is about a name that is missing, or isn't whole, only because its declaration has another error.
+    fn is_echo(&self, draft: &Draft) -> bool {
+        let Some((src, start, _)) = draft.first_place().filter(|_| draft.is_about_a_name()) else { return false };
+        let text = &self.sources[src as usize].text[start as usize..];
+        let word = text.iter().take_while(|c| is_id(**c)).count();
+        self.lost.iter().any(|name| name.as_bytes() == &text[..word])
+    }
+
+    /// Goes on with the declaration behind the one at token `first`, which has an error. Nothing inside of a declaration looks
+    /// like the beginning of one, so that a '}' too few or too many doesn't matter.
+    pub fn skip_declaration(&mut self, first: usize) {
+        let begins = |at: usize| {
+            let [before, here, next] = [at - 1, at, at + 1].map(|at| self.tokens.get(at).copied());
+            here.is_some_and(|here| here.tok == Tok::Id && DECLARED.contains(&&*self.text_of(&here)))
+                && before.is_some_and(|before| matches!(before.tok, Tok::C(b'{' | b'}' | b';') | Tok::End))
+                && next.is_some_and(|next| matches!(next.tok, Tok::Id | Tok::Real))
+        };
+        let end = (first + 1..self.tokens.len()).find(|at| self.tokens[*at].tok == Tok::End || begins(*at));
+        let end = end.unwrap_or(self.tokens.len() - 1);
+        let declares = [&DECLARED[..], &["new"]].concat();
+        let pairs = self.tokens[first..end].windows(2).filter(|pair| pair[1].tok == Tok::Id);
+        let names = pairs.filter(|pair| declares.iter().any(|word| self.is_word(&pair[0], word)));
+        let names: Vec<String> = names.map(|pair| self.text_of(&pair[1])).collect();
+        self.lost.extend(names);
+        (self.at, self.depth, self.current, self.statement_place) = (end, 0, None, None);
+    }
+
+    /// Whether no error was found so far.
+    pub fn unfailed(&self) -> R {
+        match self.found.iter().any(|one| one.severity == Severity::Error) {
+            true => Err(CompileStopped),
+            false => Ok(()),
+        }
     }
 
     /// Guards against deep nesting: call [`Vcc::leave`] after it.

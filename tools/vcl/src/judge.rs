@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is wrong with a VCL, in all its files. The compiler stops at the first error; here what is wrong is taken out and the
-//! rest compiled again, so that all errors are told at once. `lacquer vcl check` and the language server show the same.
+//! What is wrong with a VCL, in all its files. The compiler passes over the rest of a declaration with an error; here what is wrong is
+//! taken out and the rest compiled again, so that all errors are told at once. `lacquer vcl check` and the language server show the same.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -119,14 +119,14 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, how: How<'_>) -> Judgement {
             Ok(good) => (good.warnings, false),
             Err(diagnostics) => (diagnostics, true),
         };
-        let mut error = None;
+        let mut errors = Vec::new();
         for diagnostic in said.0 {
             // What is unused may be so because of the error.
             if failed && diagnostic.code == Code::Unused {
                 continue;
             }
             if diagnostic.severity == Severity::Error {
-                error = Some(diagnostic.clone());
+                errors.push(diagnostic.clone());
             }
             let found = finding(&overlay, diagnostic);
             // With parts taken out, what is left may well be unused or unreached.
@@ -144,7 +144,10 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, how: How<'_>) -> Judgement {
                 judged.findings.push(found);
             }
         }
-        if !failed || !take_out(&mut overlay, error, &mut halves) {
+        let hosts = std::mem::take(overlay.unresolved.get_mut());
+        let is_host = !hosts.is_empty();
+        overlay.told_hosts.extend(hosts);
+        if !failed || !is_host && !take_out(&mut overlay, errors, &mut halves) {
             break;
         }
     }
@@ -194,6 +197,7 @@ impl<'a> Compile<'a> {
             labels,
             stores,
             err_unref: false,
+            max_errors: MAX,
             ..Options::default()
         };
         let backend = if dialect.is_some() {
@@ -218,15 +222,19 @@ impl<'a> Compile<'a> {
     }
 }
 
-/// Takes what is wrong out of the texts, so that compiling them again shows more. What is left of a declaration that a line was
-/// taken out of is noted in `halves`: what is missing there is no other error.
-fn take_out(overlay: &mut Overlay<'_>, error: Option<Diagnostic>, halves: &mut Vec<(String, Range<usize>)>) -> bool {
-    let hosts = std::mem::take(overlay.unresolved.get_mut());
-    if !hosts.is_empty() {
-        overlay.told_hosts.extend(hosts);
-        return true;
+/// Takes what is wrong out of the texts, so that compiling them again shows more; whether any of it could be.
+fn take_out(overlay: &mut Overlay<'_>, errors: Vec<Diagnostic>, halves: &mut Vec<(String, Range<usize>)>) -> bool {
+    let mut is_taken = false;
+    for error in errors {
+        is_taken |= take_one_out(overlay, error, halves);
     }
-    let Some(Diagnostic { code, place: Some(place), .. }) = error else { return false };
+    is_taken
+}
+
+/// The same of one error. What is left of a declaration that a line was
+/// taken out of is noted in `halves`: what is missing there is no other error.
+fn take_one_out(overlay: &mut Overlay<'_>, error: Diagnostic, halves: &mut Vec<(String, Range<usize>)>) -> bool {
+    let Diagnostic { code, place: Some(place), .. } = error else { return false };
     let Ok((path, text)) = overlay.read(&place.source) else { return false };
     // Characters that aren't VCL's are told at once; nothing that stands around them is wrong by that.
     if let Cow::Owned(ascii) = vcl::to_ascii_in_place(&text) {

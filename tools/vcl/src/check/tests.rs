@@ -175,3 +175,16 @@ fn errors_of_declarations_hide_no_others() {
     lines.sort_unstable();
     assert_eq!(lines, [2, 4, 5, 7], "{got}");
 }
+
+#[test]
+fn what_cant_be_taken_out_hides_no_others() {
+    let text = "vcl 4.1;\nimport nope;\nbackend b none;\nimport directors;\nnonsense;\nsub vcl_init {\n  new d = directors.nope();\n  \
+                new e = directors.random();\n}\nsub vcl_recv {\n  nope.f();\n  set req.backend_hint = e.backend();\n}\n\
+                sub vcl_deliver {\n  set resp.htp.x = 1;\n  set resp.http.x = d.x();\n}\nsub vcl_synth {\n  unset resp.status;\n}\n";
+    let got = &check("", &[("/a.vcl", text)])[0];
+    let mut lines = lines(&got["errors"]);
+    lines.sort_unstable();
+    // Names that lines 2 and 7 would have declared are no errors of their own.
+    let all = [(2, "unknown-module"), (5, "syntax"), (7, "unknown-name"), (15, "unknown-name"), (19, "read-only")];
+    assert_eq!(lines, all, "{got}");
+}
