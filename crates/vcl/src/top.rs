@@ -27,6 +27,11 @@ impl Vcc<'_> {
         self.version()?;
         while self.at + 1 < self.tokens.len() {
             let first = self.at;
+            // It may close what was passed over.
+            if self.is_c(b'}') && self.unfailed().is_err() {
+                self.skip_declaration(first);
+                continue;
+            }
             let declared = self.declaration();
             let is_whole = declared.is_ok();
             self.recover(declared)?;

@@ -326,6 +326,9 @@ fn braces_too_few_or_too_many_hide_nothing_behind() {
     assert_eq!(errors(&format!("vcl 4.1;\nbackend b none;\nsub f {{\n{more}")), [(4, "wrong-kind"), (5, "read-only")]);
     let many = "vcl 4.1;\nbackend b none;\nsub f { } }\n";
     assert_eq!(errors(&format!("{many}{more}")), [(3, "syntax"), (5, "read-only")]);
+    // The last brace closes what was passed over.
+    let inside = "vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  acl a { 1; }\n}\n";
+    assert_eq!(errors(&format!("{inside}{more}")), [(4, "wrong-kind"), (4, "syntax"), (7, "read-only")]);
 }
 
 #[test]
