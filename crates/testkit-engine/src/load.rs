@@ -46,7 +46,7 @@ pub fn load(
 ) -> Arc<LoadedVcl> {
     let options = vcl::Options { err_unref: false, modules: modules.signatures, ..vcl::Options::default() };
     let compiled = vcl::compile(name, text.as_bytes(), &vcl::NoSources, &options);
-    let compiled = compiled.unwrap_or_else(|wrong| panic!("{name}: {}", wrong.text));
+    let compiled = compiled.unwrap_or_else(|wrong| panic!("{name}: {}", wrong));
     let env = LoadEnv { engine, backends, modules };
     vrt::loaded::load(name, compiled.program, &env).unwrap_or_else(|error| panic!("{name}: {}", error.0))
 }

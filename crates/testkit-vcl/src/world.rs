@@ -103,7 +103,7 @@ impl<M: Modules> World<M> {
     pub fn try_new(text: &str) -> Result<Self, String> {
         let options = vcl::Options { err_unref: false, modules: M::MODULES, ..vcl::Options::default() };
         let compiled = vcl::compile("<vcl.inline>", text.as_bytes(), &vcl::NoSources, &options);
-        let program = compiled.map_err(|d| d.text)?.program;
+        let program = compiled.map_err(|d| d.to_string())?.program;
         let dir = ScratchDir::new("vmods");
         let set = SegmentSet::create(dir.path(), Home::Worker, 1, None).expect("a segment set");
         let mut params = params::Params::default();

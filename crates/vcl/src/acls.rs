@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tables::vclvars::Type;
 
+use crate::code::Code;
+use crate::diag::{Draft, Severity};
 use crate::program::{AclDecl, AclEntry};
 use crate::symbols::What;
 use crate::token::{Tok, Token};
@@ -63,9 +65,9 @@ impl Vcc<'_> {
             let on = sign == b'+';
             let flag = self.peek(1);
             if flag.start != self.token().end || flag.src != self.token().src {
-                self.write_message("Expected a flag at:\n");
+                self.begin(Code::AclEntry, "Expected a flag at:\n");
                 self.show(&self.token());
-                self.write_message("Valid ACL flags are `log` and `table`:\n");
+                self.say("Valid ACL flags are `log` and `table`:\n");
                 return Err(CompileStopped);
             }
             self.next();
@@ -76,7 +78,7 @@ impl Vcc<'_> {
             } else if self.here_is("table") {
                 flags.table = on;
             } else {
-                return self.fail("Unknown ACL flag:\n");
+                return self.fail(Code::AclEntry, "Unknown ACL flag:\n");
             }
             self.next();
         }
@@ -103,11 +105,13 @@ impl Vcc<'_> {
         let whole = self.content_text(&addr);
         let (mut host, mut mask, mut mask_after) = (whole.clone(), None, None);
         if let Some((before, after)) = whole.split_once('/') {
-            let Ok(bits) = after.parse::<u32>() else { return self.fail_at(".../mask is not numeric.\n", &addr) };
+            let Ok(bits) = after.parse::<u32>() else {
+                return self.fail_at(Code::AclEntry, ".../mask is not numeric.\n", &addr);
+            };
             mask = Some((bits, addr));
             host = before.to_owned();
             if self.is_c(b'/') {
-                return self.fail("/mask only allowed once.\n");
+                return self.fail(Code::AclEntry, "/mask only allowed once.\n");
             }
         } else if self.is_c(b'/') {
             self.next();
@@ -132,16 +136,19 @@ impl Vcc<'_> {
         let found = match self.addresses(&entry.host) {
             Ok(found) => found,
             Err(reason) if entry.in_parentheses => {
-                self.write_message(&format!("Warning: {} ignored\n  -- {reason}\n", entry.host));
-                self.warned = true;
+                let text = format!("Warning: {} ignored\n  -- {reason}\n", entry.host);
+                let ignored = Draft::new(Code::Address, text).finish(Severity::Warning, "", &self.sources);
+                self.found.push(ignored);
                 return Ok(());
             }
-            Err(reason) => return self.fail_at(&format!("DNS lookup({}): {reason}\n", entry.host), &entry.addr),
+            Err(reason) => {
+                return self.fail_at(Code::Address, &format!("DNS lookup({}): {reason}\n", entry.host), &entry.addr);
+            }
         };
         let both = found.iter().any(|ip| ip.is_ipv4()) && found.iter().any(|ip| ip.is_ipv6());
         if let (Some((bits, token)), true) = (entry.mask, both) {
             let text = format!("Mask (/{bits}) specified, but string resolves to both IPv4 and IPv6 addresses.\n");
-            return self.fail_at(&text, &token);
+            return self.fail_at(Code::AclEntry, &text, &token);
         }
         for ip in &found {
             let bits = entry.mask.map_or(if ip.is_ipv4() { 32 } else { 128 }, |(bits, _)| bits);
@@ -166,7 +173,7 @@ impl Vcc<'_> {
         let (most, family) = if ip.is_ipv4() { (32, "IPv4") } else { (128, "IPv6") };
         if bits > most {
             let at = entry.mask.map_or(entry.addr, |(_, token)| token);
-            return self.fail_at(&format!("Too wide mask (/{bits}) for {family} address\n"), &at);
+            return self.fail_at(Code::AclEntry, &format!("Too wide mask (/{bits}) for {family} address\n"), &at);
         }
         let net = masked(ip, bits);
         if net != ip && decl.pedantic {
@@ -176,18 +183,18 @@ impl Vcc<'_> {
                 self.hint(
                     "`acl NAME -pedantic { ... }` takes it as that network, as `vcl 4.0;` and releases before 7.0 do.",
                 );
-                return self.fail_at(&say, &entry.addr);
+                return self.fail_at(Code::AclHostBits, &say, &entry.addr);
             }
-            self.write_message(&say);
+            self.begin(Code::AclHostBits, &say);
             self.show(&entry.addr);
             self.warn();
         }
         match seen.get(&(net, bits as u8)) {
             Some((negated, first)) if *negated != entry.negated => {
                 let first = *first;
-                self.write_message("Conflicting ACL entries:\n");
+                self.begin(Code::AclEntry, "Conflicting ACL entries:\n");
                 self.show(&first);
-                self.fail_at("vs:\n", &entry.addr)
+                self.fail_at(Code::AclEntry, "vs:\n", &entry.addr)
             }
             Some(_) => Ok(()),
             None => {

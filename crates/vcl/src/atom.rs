@@ -3,6 +3,8 @@
 
 use tables::vclvars::Type;
 
+use crate::code::Code;
+use crate::diag::{Fix, Hint};
 use crate::ir::{Expr, Node};
 use crate::symbols::{Kind, Ty, What};
 use crate::token::{Tok, Token};
@@ -23,7 +25,7 @@ impl Vcc<'_> {
             self.expect(Tok::Id)?;
             properties += 1;
             if properties > crate::vcc::MAX_DEPTH {
-                return self.fail("Too many properties of properties.\n");
+                return self.fail(Code::Limit, "Too many properties of properties.\n");
             }
             e = self.property(e)?;
         }
@@ -66,12 +68,13 @@ impl Vcc<'_> {
             Ty::T(_) => false,
         };
         if e.ty == Type::Strings && self.tokens[self.at.saturating_sub(2)].tok == Tok::Str {
-            self.hint("Texts are joined by +.");
+            let fix = Fix::replace(self.tokens[self.at - 1].span(), " + ");
+            self.hint(Hint::with("Texts are joined by +.", fix));
         } else if !left_out {
-            self.hint_name(&before, Kind::None);
+            self.hint_name(&before, Kind::None, self.at.saturating_sub(2), self.at);
         }
         let name = self.token_name(token);
-        self.fail_at(&format!("Unknown property {name} for type {}\n", e.ty.name()), token)
+        self.fail_at(Code::UnknownName, &format!("Unknown property {name} for type {}\n", e.ty.name()), token)
     }
 
     fn atom(&mut self, want: Type) -> R<Expr> {
@@ -92,7 +95,7 @@ impl Vcc<'_> {
                 let e = self.any(want)?;
                 let ty = e.ty;
                 if !matches!(ty, Ty::T(Type::Int | Type::Real | Type::Duration | Type::Bytes)) {
-                    return self.fail(&format!("Operator - not possible on {}\n", ty.user_name()));
+                    return self.fail(Code::Type, &format!("Operator - not possible on {}\n", ty.user_name()));
                 }
                 Ok(Expr { node: Node::Negate(Box::new(e)), ty })
             }
@@ -104,7 +107,8 @@ impl Vcc<'_> {
             }
             _ => {
                 if self.is_c(b'!') && want == Type::Regex {
-                    self.hint("\"doesn't match\" is written !~.");
+                    let fix = Fix::replace(self.token().span(), "!~");
+                    self.hint(Hint::with("\"doesn't match\" is written !~.", fix));
                 } else if self.is_c(b'&') || self.is_c(b'|') {
                     self.hint("\"and\" is written &&, and \"or\" ||.");
                 } else {
@@ -112,7 +116,7 @@ impl Vcc<'_> {
                 }
                 let found = self.token_name(&self.token());
                 let wanted = Ty::T(want).user_name();
-                self.fail(&format!("Unknown token {found} when looking for {wanted}\n\n"))
+                self.fail(Code::Syntax, &format!("Unknown token {found} when looking for {wanted}\n\n"))
             }
         }
     }
@@ -141,7 +145,7 @@ impl Vcc<'_> {
             Type::Ip => {
                 if content.first() == Some(&b'/') {
                     let shown = self.token_name(&token);
-                    return self.fail(&format!("Cannot convert to an IP address: {shown}"));
+                    return self.fail(Code::Address, &format!("Cannot convert to an IP address: {shown}"));
                 }
                 let address = self.resolve_one(&content, &token)?;
                 self.next();
@@ -176,10 +180,10 @@ impl Vcc<'_> {
         }
         match self.options.check_regex.map_or(Ok(None), |check| check(&pattern)) {
             Ok(None) => {}
-            Ok(Some(odd)) => self.remark(first, self.at, odd),
+            Ok(Some(odd)) => self.remark(Code::NeverMatches, first, self.at, odd),
             Err(reason) => {
                 self.hint_pattern(&pattern);
-                self.write_message(&format!("Regexp compilation error:\n\n{reason}\n\n"));
+                self.begin(Code::Regex, &format!("Regexp compilation error:\n\n{reason}\n\n"));
                 let end = self.at.max(first + 1);
                 self.show_until(first, end);
                 return Err(CompileStopped);
@@ -217,7 +221,7 @@ impl Vcc<'_> {
         let sym = self.syms.get(id);
         let (kind, ty, what, read_only_void) = (sym.kind, sym.ty, sym.what, sym.ty == Type::Void);
         if kind == Kind::Func && read_only_void {
-            return self.fail("Function returns VOID:\n");
+            return self.fail(Code::WrongKind, "Function returns VOID:\n");
         }
         let e = match what {
             What::Instance(index) => return Ok(Expr { node: Node::Object(index), ty }),
@@ -255,8 +259,7 @@ impl Vcc<'_> {
                 _ => return self.not_in_expression(id, first),
             },
             What::Class(_, _, object) if self.names_method(object) => {
-                self.write_message("Syntax error.\n");
-                let e = self.stop_here();
+                let e = self.fail(Code::WrongKind, "Syntax error.\n");
                 return self.in_call(e, first);
             }
             What::Nothing | What::Action(_) | What::Fields(_) | What::Class(..) | What::Label(_) | What::Module(..) => {
@@ -279,7 +282,7 @@ impl Vcc<'_> {
 
     fn in_call<T>(&mut self, e: R<T>, first: usize) -> R<T> {
         if e.is_err() {
-            self.write_message("While compiling function call:\n\n");
+            self.say("While compiling function call:\n\n");
             self.show_until(first, self.at);
         }
         e
@@ -287,7 +290,7 @@ impl Vcc<'_> {
 
     fn sub_misused<T>(&mut self, id: u32, first: usize) -> R<T> {
         let name = self.syms.get(id).name.clone();
-        let e = self.fail(&format!("Symbol '{name}' can only be used as a SUB expression\n"));
+        let e = self.fail(Code::WrongKind, &format!("Symbol '{name}' can only be used as a SUB expression\n"));
         self.in_call(e, first)
     }
 
@@ -296,12 +299,12 @@ impl Vcc<'_> {
         let (kind, def) = (sym.kind.name(), sym.def);
         let token = self.tokens[first];
         let name = self.text_of(&token);
-        self.write_message(&format!("Symbol '{name}' type ({kind}) can not be used in expression.\n"));
+        self.begin(Code::WrongKind, &format!("Symbol '{name}' type ({kind}) can not be used in expression.\n"));
         match def {
             Some(def) => {
                 self.show(&token);
                 let def = self.tokens[def as usize];
-                self.fail_at("That symbol was defined here:\n", &def)
+                self.fail_at(Code::WrongKind, "That symbol was defined here:\n", &def)
             }
             None => self.stop_at(&token),
         }
@@ -319,7 +322,7 @@ impl Vcc<'_> {
             }
             _ => {
                 let token = self.tokens[first];
-                let e = self.fail_at("Symbol 'default' is a reserved word.\n", &token);
+                let e = self.fail_at(Code::ReservedName, "Symbol 'default' is a reserved word.\n", &token);
                 self.in_call(e, first)
             }
         }
@@ -327,7 +330,7 @@ impl Vcc<'_> {
 
     pub fn no_default_probe<T>(&mut self) -> R<T> {
         let found = self.token_name(&self.token());
-        self.fail(&format!("No default probe defined\n{found} at\n"))
+        self.fail(Code::Undeclared, &format!("No default probe defined\n{found} at\n"))
     }
 
     fn regsub(&mut self, all: bool) -> R<Expr> {

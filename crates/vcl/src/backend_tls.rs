@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::code::Code;
 use crate::program::{TlsDecl, TlsFile};
 use crate::source::TlsFileKind;
 use crate::token::Token;
@@ -73,7 +74,11 @@ impl Vcc<'_> {
             && before != value
         {
             let (shown, other) = (self.token_name(&token), self.token_name(&first));
-            return self.fail_at(&format!("Setting of field {shown} conflicts with field {other}.\n"), &token);
+            return self.fail_at(
+                Code::Field,
+                &format!("Setting of field {shown} conflicts with field {other}.\n"),
+                &token,
+            );
         }
         self.skip_c(b';')
     }
@@ -84,17 +89,21 @@ impl Vcc<'_> {
         let name = self.content_text(&value);
         match self.outside.tls_file(&name, kind) {
             Ok((path, text)) => Ok(TlsFile { path, text: Arc::from(text) }),
-            Err(reason) => self.fail_at(&format!("{reason}\n"), &value),
+            Err(reason) => self.fail_at(Code::File, &format!("{reason}\n"), &value),
         }
     }
 
     /// What they come to; `None` without TLS.
     pub(crate) fn tls_decl(&mut self, fields: TlsFields, has_path: bool) -> R<Option<TlsDecl>> {
         match fields.ssl {
-            Some((true, token)) if has_path => self.fail_at(".ssl can not be used with .path.\n", &token),
+            Some((true, token)) if has_path => self.fail_at(Code::Field, ".ssl can not be used with .path.\n", &token),
             Some((true, _)) => {
                 if let Some(token) = fields.revoked_unverified() {
-                    return self.fail_at(".ssl_crl_file can not be used without .ssl_verify_peer\n", token);
+                    return self.fail_at(
+                        Code::Field,
+                        ".ssl_crl_file can not be used without .ssl_verify_peer\n",
+                        token,
+                    );
                 }
                 let file = |given: Option<(TlsFile, Token)>| given.map(|(file, _)| file);
                 Ok(Some(TlsDecl {
@@ -107,7 +116,7 @@ impl Vcc<'_> {
                 }))
             }
             Some((false, token)) if fields.has_changed_flag() => {
-                self.fail_at("ssl_* options can not be used without .ssl enabled\n", &token)
+                self.fail_at(Code::Field, "ssl_* options can not be used without .ssl enabled\n", &token)
             }
             Some((false, _)) | None => self.without_tls(&fields).map(|()| None),
         }
@@ -121,13 +130,13 @@ impl Vcc<'_> {
             ("certificate", &fields.certificate),
         ];
         if let Some((name, token)) = files.into_iter().find_map(|(name, given)| Some((name, given.as_ref()?.1))) {
-            return self.fail_at(&format!(".{name} can not be used without .ssl enabled\n"), &token);
+            return self.fail_at(Code::Field, &format!(".{name} can not be used without .ssl enabled\n"), &token);
         }
         if fields.ssl.is_none()
             && let Some(token) = fields.first()
         {
             let token = *token;
-            self.write_message("ssl_* options do nothing without .ssl = 1.\n");
+            self.begin(Code::Field, "ssl_* options do nothing without .ssl = 1.\n");
             self.show(&token);
             self.warn();
         }

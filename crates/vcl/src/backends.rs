@@ -5,6 +5,7 @@ use tables::origin_proto::OriginProto;
 use tables::vclvars::Type;
 
 use crate::backend_tls::TlsFields;
+use crate::code::Code;
 use crate::program::{BackendAddress, BackendDecl, HostName, ProbeDecl};
 use crate::symbols::{Kind, What};
 use crate::token::{Tok, Token};
@@ -61,14 +62,14 @@ impl Vcc<'_> {
         let Some(field) = known.iter().find(|f| **f == name) else {
             self.hint_field(&name, known);
             let shown = self.token_name(&token);
-            return self.fail_at(&format!("Unknown field: {shown} at\n"), &token);
+            return self.fail_at(Code::Field, &format!("Unknown field: {shown} at\n"), &token);
         };
         if let Some((_, first)) = seen.0.iter().find(|(n, _)| *n == name) {
             let first = *first;
             let shown = self.token_name(&token);
-            self.write_message(&format!("Field {shown} redefined at:\n"));
+            self.begin(Code::Redefined, &format!("Field {shown} redefined at:\n"));
             self.show(&token);
-            return self.fail_at("\nFirst defined at:\n", &first);
+            return self.fail_at(Code::Redefined, "\nFirst defined at:\n", &first);
         }
         seen.0.push((name, token));
         Ok((field, token))
@@ -77,9 +78,9 @@ impl Vcc<'_> {
     /// Two fields that exclude each other.
     fn only_one(&mut self, what: &str, did: &mut Option<Token>, token: Token) -> R {
         if let Some(first) = did.replace(token) {
-            self.write_message(&format!("{what} redefinition at:\n"));
+            self.begin(Code::Redefined, &format!("{what} redefinition at:\n"));
             self.show(&token);
-            return self.fail_at("Previous definition:\n", &first);
+            return self.fail_at(Code::Redefined, "Previous definition:\n", &first);
         }
         Ok(())
     }
@@ -166,7 +167,7 @@ impl Vcc<'_> {
         let yes = self.here_is("true");
         if !yes && !self.here_is("false") {
             let found = self.token_name(&self.token());
-            return self.fail(&format!("Expected true or false, got {found} at\n"));
+            return self.fail(Code::Field, &format!("Expected true or false, got {found} at\n"));
         }
         self.next();
         Ok(yes)
@@ -188,19 +189,23 @@ impl Vcc<'_> {
         if (100..=999).contains(&status) {
             return Ok(status);
         }
-        self.fail("Must specify .expected_response with exactly three digits (100 <= x <= 999)\n")
+        self.fail(Code::Field, "Must specify .expected_response with exactly three digits (100 <= x <= 999)\n")
     }
 
     fn check_window(&mut self, probe: &mut ProbeDecl, window: Option<Token>, threshold: Option<Token>) -> R {
         let (given_window, given_threshold) = (probe.window.unwrap_or(0), probe.threshold.unwrap_or(0));
         match (window, threshold) {
             (None, None) => return Ok(()),
-            (Some(at), None) => return self.fail_at("Must specify .threshold with .window\n", &at),
-            (None, Some(at)) if given_threshold > 64 => return self.fail_at("Threshold must be 64 or less.\n", &at),
+            (Some(at), None) => return self.fail_at(Code::Field, "Must specify .threshold with .window\n", &at),
+            (None, Some(at)) if given_threshold > 64 => {
+                return self.fail_at(Code::Field, "Threshold must be 64 or less.\n", &at);
+            }
             (None, Some(_)) => probe.window = Some(given_threshold + 1),
-            (Some(at), Some(_)) if given_window > 64 => return self.fail_at("Window must be 64 or less.\n", &at),
+            (Some(at), Some(_)) if given_window > 64 => {
+                return self.fail_at(Code::Field, "Window must be 64 or less.\n", &at);
+            }
             (Some(window), Some(at)) if given_threshold > given_window => {
-                self.write_message("Threshold can not be greater than window.\n");
+                self.begin(Code::Field, "Threshold can not be greater than window.\n");
                 self.show(&at);
                 return self.stop_at(&window);
             }
@@ -222,7 +227,7 @@ impl Vcc<'_> {
             }
             if self.default_backend_named {
                 self.hint("There is a backend of that name already: give one of them another, and set req.backend_hint to it where it is for.");
-                return self.fail_at("Only one default director possible.\n", &first);
+                return self.fail_at(Code::Redefined, "Only one default director possible.\n", &first);
             }
             self.default_backend_named = true;
             self.next();
@@ -254,7 +259,7 @@ impl Vcc<'_> {
     fn backend_body(&mut self, name: &str, name_token: &Token, first: &Token) -> R<BackendDecl> {
         let spec = self.backend_spec(name, name_token);
         if spec.is_err() {
-            self.write_message("\nIn backend specification starting at:\n");
+            self.say("\nIn backend specification starting at:\n");
             self.show(first);
         }
         spec
@@ -285,7 +290,7 @@ impl Vcc<'_> {
         self.skip_c(b'{')?;
         if self.here_is("set") {
             let shown = self.token_name(&self.token());
-            return self.fail(&format!(
+            return self.fail(Code::Field, &format!(
                 "NB: Backend Syntax has changed:\nRemove \"set\" and \"backend\" in front of backend fields.\n{shown} at "
             ));
         }
@@ -328,7 +333,7 @@ impl Vcc<'_> {
             }
         }
         if host.is_none() && path.is_none() {
-            return self.fail_at("Expected .host or .path.\n", name_token);
+            return self.fail_at(Code::Field, "Expected .host or .path.\n", name_token);
         }
         decl.tls = self.tls_decl(tls, path.is_some())?;
         decl.proto = self.checked_proto(proto, &decl)?;
@@ -345,7 +350,10 @@ impl Vcc<'_> {
     fn path_field(&mut self) -> R<Token> {
         if self.syntax < 41 {
             let shown = self.token_name(&self.token());
-            return self.fail(&format!("Unix socket backends only supported in VCL4.1 and higher.\n{shown} at "));
+            return self.fail(
+                Code::Version,
+                &format!("Unix socket backends only supported in VCL4.1 and higher.\n{shown} at "),
+            );
         }
         self.text_field()
     }
@@ -354,7 +362,7 @@ impl Vcc<'_> {
         let value = self.token();
         let version = self.unsigned()?;
         if !matches!(version, 1 | 2) {
-            return self.fail_at(".proxy_header must be 1 or 2\n", &value);
+            return self.fail_at(Code::Field, ".proxy_header must be 1 or 2\n", &value);
         }
         self.skip_c(b';')?;
         Ok(version as u8)
@@ -364,7 +372,7 @@ impl Vcc<'_> {
         let value = self.text_field()?;
         match OriginProto::of(&self.content_text(&value)) {
             Some(proto) => Ok((proto, value)),
-            None => self.fail_at(".proto must be \"http/1.1\", \"h2\" or \"auto\"\n", &value),
+            None => self.fail_at(Code::Field, ".proto must be \"http/1.1\", \"h2\" or \"auto\"\n", &value),
         }
     }
 
@@ -375,10 +383,10 @@ impl Vcc<'_> {
             None if decl.tls.is_some() && decl.proxy_header == 0 => Ok(OriginProto::Auto),
             None => Ok(OriginProto::Http1),
             Some((OriginProto::Auto, token)) if decl.tls.is_none() => {
-                self.fail_at(".proto = \"auto\" can not be used without .ssl enabled\n", &token)
+                self.fail_at(Code::Field, ".proto = \"auto\" can not be used without .ssl enabled\n", &token)
             }
             Some((OriginProto::Http2 | OriginProto::Auto, token)) if decl.proxy_header != 0 => {
-                self.fail_at(".proto = \"h2\" and \"auto\" can not be used with .proxy_header\n", &token)
+                self.fail_at(Code::Field, ".proto = \"h2\" and \"auto\" can not be used with .proxy_header\n", &token)
             }
             Some((proto, _)) => Ok(proto),
         }
@@ -413,12 +421,12 @@ impl Vcc<'_> {
                 self.skip_c(b';')?;
                 match self.syms.get(id).what {
                     What::Global(Some(index)) => Ok(Some(index)),
-                    _ => self.fail_at("Probe is not yet defined\n", &self.tokens[first].to_owned()),
+                    _ => self.fail_at(Code::Undeclared, "Probe is not yet defined\n", &self.tokens[first].to_owned()),
                 }
             }
             _ => {
                 let found = self.token_name(&self.token());
-                self.fail(&format!("Expected '{{' or name of probe, got {found} at\n"))
+                self.fail(Code::Field, &format!("Expected '{{' or name of probe, got {found} at\n"))
             }
         }
     }
@@ -449,9 +457,10 @@ impl Vcc<'_> {
     fn lazy_address(&mut self, name: HostName, token: &Token, port: Option<String>) -> BackendAddress {
         if name.found.is_empty() {
             let shown = self.text_of(token);
-            self.write_message(&format!(
-                "Backend host {shown} has no address now; fetches from it fail until a lookup finds one.\n"
-            ));
+            self.begin(
+                Code::Address,
+                &format!("Backend host {shown} has no address now; fetches from it fail until a lookup finds one.\n"),
+            );
             self.show(token);
             self.warn();
         }
@@ -468,13 +477,13 @@ impl Vcc<'_> {
     fn unix_address(&mut self, token: &Token) -> R<BackendAddress> {
         let path = self.content_text(token);
         if !path.starts_with('/') {
-            return self.fail_at("Backend path: Must be an absolute path:\n", token);
+            return self.fail_at(Code::Address, "Backend path: Must be an absolute path:\n", token);
         }
         match self.outside.is_socket(&path) {
             Ok(true) => {}
-            Ok(false) => return self.fail_at("Backend path: Not a socket:\n", token),
+            Ok(false) => return self.fail_at(Code::Address, "Backend path: Not a socket:\n", token),
             Err(reason) => {
-                self.write_message(&format!("Backend path: Cannot stat: {reason}\n"));
+                self.begin(Code::Address, &format!("Backend path: Cannot stat: {reason}\n"));
                 self.show(token);
                 if !(reason.starts_with("No such file") || reason.starts_with("Permission denied")) {
                     return Err(crate::vcc::CompileStopped);

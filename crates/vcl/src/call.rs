@@ -4,6 +4,7 @@
 use tables::vclvars::Type;
 use tables::vmods::{Arg, Default as Given, Effect, Func, Object};
 
+use crate::code::Code;
 use crate::ir::{Expr, Node};
 use crate::program::{CallSite, Callee};
 use crate::symbols::SymId;
@@ -89,7 +90,7 @@ impl Vcc<'_> {
         let value = self.argument(param);
         if value.is_err() {
             let name = if param.name.is_empty() { "(unnamed argument)" } else { param.name };
-            self.write_message(&format!("Expected argument: {} {name}\n\n", param.ty.name()));
+            self.say(&format!("Expected argument: {} {name}\n\n", param.ty.name()));
         }
         value
     }
@@ -97,10 +98,10 @@ impl Vcc<'_> {
     fn named(&mut self, params: &'static [Arg], given: &mut [Option<Expr>]) -> R {
         let word = self.text_of(&self.token());
         let Some(n) = params.iter().position(|p| !p.name.is_empty() && p.name == word) else {
-            return self.fail(&format!("Unknown argument '{word}'\n"));
+            return self.fail(Code::Argument, &format!("Unknown argument '{word}'\n"));
         };
         if given[n].is_some() {
-            return self.fail(&format!("Argument '{word}' already used\n"));
+            return self.fail(Code::Argument, &format!("Argument '{word}' already used\n"));
         }
         self.next();
         self.skip_c(b'=')?;
@@ -116,7 +117,7 @@ impl Vcc<'_> {
         let word = self.text_of(&self.token());
         let Some(word) = param.values.iter().find(|v| **v == word) else {
             let list: String = param.values.iter().map(|v| format!("\t{v}\n")).collect();
-            return self.fail(&format!("Wrong enum value.  Expected one of:\n{list}"));
+            return self.fail(Code::Argument, &format!("Wrong enum value.  Expected one of:\n{list}"));
         };
         self.next();
         Ok(Expr::new(Node::Word(word), Type::Enum))
@@ -127,8 +128,10 @@ impl Vcc<'_> {
             return Ok(Expr::new(Node::Absent, param.ty));
         }
         let node = match param.default {
-            None if param.name.is_empty() => return self.fail(&format!("Argument {} missing\n", n + 1)),
-            None => return self.fail(&format!("Argument '{}' missing\n", param.name)),
+            None if param.name.is_empty() => {
+                return self.fail(Code::Argument, &format!("Argument {} missing\n", n + 1));
+            }
+            None => return self.fail(Code::Argument, &format!("Argument '{}' missing\n", param.name)),
             Some(Given::Bool(value)) => Node::Bool(value),
             Some(Given::Int(value)) if param.ty == Type::Bytes => Node::Bytes(value),
             Some(Given::Int(value)) => Node::Int(value),

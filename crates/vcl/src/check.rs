@@ -5,6 +5,7 @@
 
 use tables::vclvars::{Method, Methods, Return};
 
+use crate::code::Code;
 use crate::symbols::{Kind, SymId, What};
 use crate::vcc::{Access, CompileStopped, R, Use, Vcc};
 
@@ -22,11 +23,19 @@ const MAX_CALLS: usize = 500;
 
 impl Vcc<'_> {
     pub fn check(&mut self) -> R {
-        self.check_references()?;
+        for id in self.syms.sorted() {
+            let checked = self.check_reference(id);
+            self.recover(checked)?;
+        }
         let subs = self.sorted_subs();
-        self.check_actions(&subs)?;
-        self.check_uses(&subs)?;
-        self.check_possible(&subs)
+        for check in [Self::check_actions, Self::check_uses, Self::check_possible] {
+            self.unfailed()?;
+            for sub in &subs {
+                let checked = check(self, *sub);
+                self.recover(checked)?;
+            }
+        }
+        Ok(())
     }
 
     fn sorted_subs(&self) -> Vec<usize> {
@@ -38,37 +47,34 @@ impl Vcc<'_> {
         ids.into_iter().filter_map(index).filter(|i| self.procs[*i].def.is_some()).collect()
     }
 
-    fn check_references(&mut self) -> R {
-        for id in self.syms.sorted() {
-            let sym = self.syms.get(id);
-            if sym.noref {
-                continue;
-            }
-            let kind = sym.kind.name();
-            match (sym.defs, sym.refs, sym.def, sym.reference) {
-                (0, 1.., _, Some(at)) => {
-                    let token = self.tokens[at as usize];
-                    let name = self.text_of(&token);
-                    let symbol_kind = self.syms.get(id).kind;
-                    self.hint_undefined(&name, symbol_kind);
-                    return self.fail_at(&format!("Undefined {kind} {name}, first reference:\n"), &token);
-                }
-                (1.., 0, Some(at), _) => {
-                    let token = self.tokens[at as usize];
-                    let name = self.text_of(&token);
-                    self.write_message(&format!("Unused {kind} {name}, defined:\n"));
-                    self.show(&token);
-                    if self.options.err_unref {
-                        let symbol_kind = self.syms.get(id).kind;
-                        self.hint_unused(&name, symbol_kind);
-                        return Err(CompileStopped);
-                    }
-                    self.warn();
-                }
-                _ => {}
-            }
+    fn check_reference(&mut self, id: SymId) -> R {
+        let sym = self.syms.get(id);
+        if sym.noref {
+            return Ok(());
         }
-        Ok(())
+        let kind = sym.kind.name();
+        let symbol_kind = sym.kind;
+        match (sym.defs, sym.refs, sym.def, sym.reference) {
+            (0, 1.., _, Some(at)) => {
+                let token = self.tokens[at as usize];
+                let name = self.text_of(&token);
+                self.hint_undefined(&name, symbol_kind, at as usize);
+                self.fail_at(Code::Undeclared, &format!("Undefined {kind} {name}, first reference:\n"), &token)
+            }
+            (1.., 0, Some(at), _) => {
+                let token = self.tokens[at as usize];
+                let name = self.text_of(&token);
+                self.begin(Code::Unused, &format!("Unused {kind} {name}, defined:\n"));
+                self.show(&token);
+                if self.options.err_unref {
+                    self.hint_unused(&name, symbol_kind);
+                    return Err(CompileStopped);
+                }
+                self.warn();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     pub fn callee(&self, sym: SymId) -> Option<usize> {
@@ -80,41 +86,32 @@ impl Vcc<'_> {
 
     // --- actions
 
-    fn check_actions(&mut self, subs: &[usize]) -> R {
-        // Recursion is looked for from every subroutine, called or not.
-        for sub in subs {
-            let method = self.procs[*sub].method;
-            let allowed = method.map_or(u32::MAX, |m| m.returns().iter().fold(0, |set, r| set | 1 << *r as u32));
-            let mut visited = vec![false; self.procs.len()];
-            if self.actions_below(*sub, allowed, &mut visited, &mut Vec::new()).is_err() {
-                if let Some(method) = method {
-                    let bad = Return::ALL
-                        .into_iter()
-                        .find(|r| allowed & 1 << *r as u32 == 0 && self.procs[*sub].returns[*r as usize].is_some());
-                    if let Some(bad) = bad
-                        .filter(|bad| matches!(bad, Return::Lookup | Return::Deliver | Return::Restart | Return::Error))
-                    {
-                        self.hint_return(bad.name(), Some(method));
-                    }
-                    self.write_message(&format!(
-                        "\n...which is the \"{}\" subroutine\nLegal returns are:",
-                        method.sub_name()
-                    ));
-                    let legal = Return::ALL.into_iter().filter(|r| method.returns().contains(r));
-                    let list: String = legal.map(|r| format!(" \"{}\"", r.name())).collect();
-                    self.write_message(&format!("{list}\n"));
-                }
-                return Err(CompileStopped);
-            }
+    /// Recursion is looked for from every subroutine, called or not.
+    fn check_actions(&mut self, sub: usize) -> R {
+        let method = self.procs[sub].method;
+        let allowed = method.map_or(u32::MAX, |m| m.returns().iter().fold(0, |set, r| set | 1 << *r as u32));
+        let mut visited = vec![false; self.procs.len()];
+        let stopped = self.actions_below(sub, allowed, &mut visited, &mut Vec::new());
+        let (Err(CompileStopped), Some(method)) = (&stopped, method) else { return stopped };
+        let is_bad = |r: &Return| allowed & 1 << *r as u32 == 0 && self.procs[sub].returns[*r as usize].is_some();
+        if let Some(bad @ (Return::Lookup | Return::Deliver | Return::Restart | Return::Error)) =
+            Return::ALL.into_iter().find(is_bad)
+        {
+            let at = self.procs[sub].returns[bad as usize].unwrap_or_default() as usize;
+            self.hint_return(bad.name(), Some(method), at);
         }
-        Ok(())
+        self.say(&format!("\n...which is the \"{}\" subroutine\nLegal returns are:", method.sub_name()));
+        let legal = Return::ALL.into_iter().filter(|r| method.returns().contains(r));
+        let list: String = legal.map(|r| format!(" \"{}\"", r.name())).collect();
+        self.say(&format!("{list}\n"));
+        stopped
     }
 
     fn actions_below(&mut self, sub: usize, allowed: u32, visited: &mut [bool], path: &mut Vec<usize>) -> R {
         let def = self.procs[sub].def.expect("checked subs are defined") as usize;
         if path.contains(&sub) {
             let token = self.tokens[def];
-            return self.fail_at("Subroutine recurses on\n", &token);
+            return self.fail_at(Code::Recursion, "Subroutine recurses on\n", &token);
         }
         if visited[sub] {
             return Ok(());
@@ -122,7 +119,7 @@ impl Vcc<'_> {
         visited[sub] = true;
         if path.len() > MAX_CALLS {
             let token = self.tokens[def];
-            return self.fail_at("Subroutine calls are nested too deeply\n", &token);
+            return self.fail_at(Code::Limit, "Subroutine calls are nested too deeply\n", &token);
         }
         self.own_actions(sub, allowed)?;
         path.push(sub);
@@ -132,7 +129,7 @@ impl Vcc<'_> {
                 None => {
                     let name = self.syms.get(sym).name.clone();
                     let token = self.tokens[at as usize];
-                    self.fail_at(&format!("Subroutine {name} does not exist\n"), &token)
+                    self.fail_at(Code::Undeclared, &format!("Subroutine {name} does not exist\n"), &token)
                 }
             };
             if below.is_err() {
@@ -146,7 +143,7 @@ impl Vcc<'_> {
     fn called_from(&mut self, sub: usize, at: u32) -> R {
         let text = format!("\n...called from \"{}\"\n", self.procs[sub].name);
         let token = self.tokens[at as usize];
-        self.fail_at(&text, &token)
+        self.fail_at(Code::Return, &text, &token)
     }
 
     fn own_actions(&mut self, sub: usize, allowed: u32) -> R {
@@ -155,7 +152,7 @@ impl Vcc<'_> {
             let Some(at) = self.procs[sub].returns[action as usize] else { continue };
             if allowed & 1 << action as u32 == 0 {
                 bad = true;
-                self.write_message(&format!("Invalid return \"{}\"\n", action.name()));
+                self.begin(Code::Return, &format!("Invalid return \"{}\"\n", action.name()));
                 let token = self.tokens[at as usize];
                 self.show(&token);
             }
@@ -166,7 +163,7 @@ impl Vcc<'_> {
         let proc = &self.procs[sub];
         let (text, def) = (format!("\n...in subroutine \"{}\"\n", proc.name), proc.def);
         let token = self.tokens[def.expect("checked subs are defined") as usize];
-        self.fail_at(&text, &token)
+        self.fail_at(Code::Return, &text, &token)
     }
 
     // --- variables
@@ -181,23 +178,21 @@ impl Vcc<'_> {
         }
     }
 
-    fn check_uses(&mut self, subs: &[usize]) -> R {
-        for sub in subs {
-            let Some(method) = self.procs[*sub].method else { continue };
-            if let Some(bad) = self.illegal_use(*sub, method)? {
-                self.hint_places(&bad);
-                self.show_until(bad.first as usize, bad.last as usize + 1);
-                let name = method.sub_name();
-                self.write_message(&format!("{} in subroutine '{name}'.\n", complaint(bad.access)));
-                return Err(CompileStopped);
-            }
-            let mut visited = vec![false; self.procs.len()];
-            if self.uses_below(*sub, method, &mut visited).is_err() {
-                self.write_message(&format!("\n...which is the \"{}\" subroutine\n", method.sub_name()));
-                return Err(CompileStopped);
-            }
+    fn check_uses(&mut self, sub: usize) -> R {
+        let Some(method) = self.procs[sub].method else { return Ok(()) };
+        if let Some(bad) = self.illegal_use(sub, method)? {
+            self.hint_places(&bad);
+            self.show_until(bad.first as usize, bad.last as usize + 1);
+            let name = method.sub_name();
+            let text = format!("{} in subroutine '{name}'.\n", complaint(bad.access));
+            return self.fail_nowhere(Code::WrongPlace, &text);
         }
-        Ok(())
+        let mut visited = vec![false; self.procs.len()];
+        let stopped = self.uses_below(sub, method, &mut visited);
+        if stopped.is_err() {
+            self.say(&format!("\n...which is the \"{}\" subroutine\n", method.sub_name()));
+        }
+        stopped
     }
 
     fn uses_below(&mut self, sub: usize, method: Method, visited: &mut [bool]) -> R {
@@ -214,7 +209,7 @@ impl Vcc<'_> {
                 method.sub_name()
             );
             let token = self.tokens[self.procs[sub].def.expect("checked subs are defined") as usize];
-            return self.fail_at(&text, &token);
+            return self.fail_at(Code::WrongPlace, &text, &token);
         }
         for (at, sym) in self.procs[sub].calls.clone() {
             let Some(callee) = self.callee(sym) else { continue };
@@ -235,7 +230,7 @@ impl Vcc<'_> {
                 if read.is_empty() || read.has(method) {
                     self.show_until(u.first as usize, u.last as usize + 1);
                     let text = if read.is_empty() { "Variable cannot be set.\n" } else { "Variable is read only.\n" };
-                    self.write_message(text);
+                    self.begin(Code::ReadOnly, text);
                     return Err(CompileStopped);
                 }
                 u.access = Access::Read;
@@ -249,12 +244,10 @@ impl Vcc<'_> {
 
     // --- subroutines that no place may call
 
-    fn check_possible(&mut self, subs: &[usize]) -> R {
-        for sub in subs {
-            if self.possible_methods(*sub).is_empty() {
-                let token = self.tokens[self.procs[*sub].def.expect("checked subs are defined") as usize];
-                return self.fail_at("Impossible Subroutine", &token);
-            }
+    fn check_possible(&mut self, sub: usize) -> R {
+        if self.possible_methods(sub).is_empty() {
+            let token = self.tokens[self.procs[sub].def.expect("checked subs are defined") as usize];
+            return self.fail_at(Code::WrongPlace, "Impossible Subroutine", &token);
         }
         Ok(())
     }

@@ -1,9 +1,346 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Places in messages: `('<vcl.inline>' Line 3 Pos 9) -- (Pos 12)`, the line, and the line of marks below it.
+//! Messages as values, and varnishd's text for them: `('<vcl.inline>' Line 3 Pos 9) -- (Pos 12)`, the line, and the line of
+//! marks below it.
+//!
+//! While a message is made it is a [`Draft`], whose places are stretches of sources by number. [`Draft::error`] and
+//! [`Draft::warning`] make the [`Diagnostic`] of it, whose places are in the files as they were written.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::ops::Range;
 
+use crate::code::Code;
 use crate::token::{Source, Token};
+
+/// A stretch of a source: which, start and end.
+pub(crate) type Span = (u32, u32, u32);
+
+/// How bad something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The VCL can't be loaded.
+    Error,
+    /// It can, and may not do what its author thinks.
+    Warning,
+}
+
+/// A stretch of a file as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file, as messages name it.
+    pub source: String,
+    /// The bytes.
+    pub at: Range<usize>,
+    /// Line of the first of them, from 1.
+    pub line: u32,
+    /// Column of the first of them in bytes, from 1; a tab goes to the next multiple of eight.
+    pub column: u32,
+}
+
+/// What a program can do itself about a message that leaves one thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fix<At = Place> {
+    /// What it does, as an editor's menu shows it.
+    pub title: String,
+    /// Stretches, which don't overlap, and what to put there.
+    pub edits: Vec<(At, String)>,
+}
+
+/// One thing that is wrong with a VCL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The kind of mistake.
+    pub code: Code,
+    /// What is wrong, in lines without places.
+    pub message: String,
+    /// Where; `None` = in no one place.
+    pub place: Option<Place>,
+    /// Other places that belong to it, and what is to be said there.
+    pub labels: Vec<(String, Place)>,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The same, for a program.
+    pub fix: Option<Fix>,
+    /// All of it as varnishd's compiler writes it.
+    pub text: String,
+}
+
+impl Diagnostic {
+    /// An error about no place.
+    pub fn error(code: Code, message: &str) -> Diagnostic {
+        Draft::new(code, message).error(&[])
+    }
+}
+
+/// What is wrong with a VCL, in the order in which it was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Diagnostics(pub Vec<Diagnostic>);
+
+/// As varnishd's compiler writes it: it ends with the first error.
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for one in &self.0 {
+            out.write_str(&one.text)?;
+            if one.severity == Severity::Error {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(one: Diagnostic) -> Diagnostics {
+        Diagnostics(vec![one])
+    }
+}
+
+/// A place of a message that is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Token(Span),
+    /// From the first token to the last.
+    Range(Span, Span),
+    /// A whole line of a source, in front of the words.
+    Line(u32, u32),
+}
+
+/// What to do about a mistake, in words, and for a program if that is one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hint {
+    pub text: String,
+    pub fix: Option<Fix<Span>>,
+}
+
+impl Hint {
+    pub fn with(text: impl Into<String>, fix: impl Into<Option<Fix<Span>>>) -> Hint {
+        Hint { text: text.into(), fix: fix.into() }
+    }
+}
+
+impl<T: Into<String>> From<T> for Hint {
+    fn from(text: T) -> Hint {
+        Hint { text: text.into(), fix: None }
+    }
+}
+
+impl Fix<Span> {
+    pub fn one(title: impl Into<String>, at: Span, new: impl Into<String>) -> Self {
+        Fix { title: title.into(), edits: vec![(at, new.into())] }
+    }
+
+    pub fn replace(at: Span, new: &str) -> Self {
+        Fix::one(format!("Replace by {new}"), at, new)
+    }
+
+    /// Puts `new` behind a stretch.
+    pub fn insert((src, _, end): Span, new: &str) -> Self {
+        Fix::one(format!("Insert {}", new.trim()), (src, end, end), new)
+    }
+
+    pub fn delete(at: Span, old: &str) -> Self {
+        Fix::one(format!("Delete {old}"), at, "")
+    }
+}
+
+/// A message that is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Draft {
+    code: Option<Code>,
+    /// Words, and the place that is shown behind them.
+    parts: Vec<(String, Option<Mark>)>,
+    hint: Option<String>,
+    fix: Option<Fix<Span>>,
+}
+
+impl Draft {
+    pub fn new(code: Code, text: impl Into<String>) -> Draft {
+        Draft { code: Some(code), parts: vec![(text.into(), None)], hint: None, fix: None }
+    }
+
+    /// `text`, and a place.
+    pub fn at(code: Code, text: impl Into<String>, span: Span) -> Draft {
+        let mut draft = Draft::new(code, text);
+        draft.show(span);
+        draft
+    }
+
+    /// `text`, and a whole line.
+    pub fn line(code: Code, text: String, source: u32, line: u32) -> Draft {
+        let mut draft = Draft::new(code, text);
+        draft.mark(Mark::Line(source, line));
+        draft
+    }
+
+    /// The kind of mistake; the first that is named is the nearest to it.
+    pub fn code(&mut self, code: Code) {
+        self.code.get_or_insert(code);
+    }
+
+    pub fn is_about_a_name(&self) -> bool {
+        self.code.is_some_and(|code| code.is_unknown_name() || code == Code::WrongKind)
+    }
+
+    pub fn say(&mut self, text: &str) {
+        match self.parts.last_mut() {
+            Some((words, None)) => words.push_str(text),
+            _ => self.parts.push((text.to_owned(), None)),
+        }
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        match self.parts.last_mut() {
+            Some((_, place @ None)) => *place = Some(mark),
+            _ => self.parts.push((String::new(), Some(mark))),
+        }
+    }
+
+    pub fn show(&mut self, span: Span) {
+        self.mark(Mark::Token(span));
+    }
+
+    pub fn show_range(&mut self, first: Span, last: Span) {
+        self.mark(Mark::Range(first, last));
+    }
+
+    /// What to do about it; the first hint is the nearest to the mistake.
+    pub fn hint(&mut self, hint: Hint) {
+        if self.hint.is_none() {
+            self.hint = Some(hint.text);
+            self.fix = hint.fix;
+        }
+    }
+
+    pub fn hinted(mut self, hint: Option<Hint>) -> Draft {
+        hint.into_iter().for_each(|hint| self.hint(hint));
+        self
+    }
+
+    /// What to do about a message whose words say that themselves.
+    pub fn fixed(mut self, fix: Option<Fix<Span>>) -> Draft {
+        self.fix = fix;
+        self
+    }
+
+    /// The first place that it shows.
+    pub fn first_place(&self) -> Option<Span> {
+        self.parts.iter().find_map(|(_, mark)| match mark {
+            Some(Mark::Token(span) | Mark::Range(span, _)) => Some(*span),
+            Some(Mark::Line(..)) | None => None,
+        })
+    }
+
+    pub fn error(self, sources: &[Source]) -> Diagnostic {
+        let end = self.hint.as_ref().map(|hint| format!("Hint: {hint}\n"));
+        self.finish(Severity::Error, &end.unwrap_or_default(), sources)
+    }
+
+    pub fn warning(self, sources: &[Source]) -> Diagnostic {
+        self.finish(Severity::Warning, "(That was just a warning)\n", sources)
+    }
+
+    /// `end` is how varnishd's text ends.
+    pub fn finish(self, severity: Severity, end: &str, sources: &[Source]) -> Diagnostic {
+        let (mut message, mut place, mut labels) = (Vec::new(), None, Vec::new());
+        for (words, mark) in &self.parts {
+            let mut said: Vec<&str> = words.lines().map(bare).filter(|line| !line.is_empty()).collect();
+            let here = mark.map(|mark| place_of(sources, mark));
+            let label = if here.is_some() && place.is_some() { said.pop() } else { None };
+            message.append(&mut said);
+            match (here, label) {
+                (Some(here), Some(label)) => labels.push((printable(label.to_owned()), here)),
+                (Some(here), None) => drop(place.get_or_insert(here)),
+                (None, _) => {}
+            }
+        }
+        message.dedup();
+        Diagnostic {
+            severity,
+            code: self.code.unwrap_or(Code::Internal),
+            message: printable(message.join("\n")),
+            place,
+            labels,
+            text: printable(text_of(&self.parts, sources) + end),
+            hint: self.hint.map(printable),
+            fix: self.fix.and_then(|fix| fix_of(fix, sources)),
+        }
+    }
+}
+
+/// A line without what only leads to the place behind it.
+fn bare(line: &str) -> &str {
+    let line = line.trim().trim_end_matches(" at").trim_end_matches(':');
+    if matches!(line, "at" | "At") { "" } else { line }
+}
+
+/// What is quoted from files must not reach a terminal as commands.
+fn printable(text: String) -> String {
+    let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.contains(is_odd) { text.replace(is_odd, "?") } else { text }
+}
+
+/// As varnishd's compiler writes it.
+fn text_of(parts: &[(String, Option<Mark>)], sources: &[Source]) -> String {
+    let mut out = String::new();
+    for (words, mark) in parts {
+        if let Some(Mark::Line(source, line)) = mark {
+            let _ = write!(out, "('{}' Line {line}) ", sources[*source as usize].name);
+        }
+        out.push_str(words);
+        match *mark {
+            Some(Mark::Token(span)) => show(&mut out, sources, span),
+            Some(Mark::Range(first, last)) => show_range(&mut out, sources, first, last),
+            Some(Mark::Line(..)) | None => {}
+        }
+    }
+    out
+}
+
+fn place_of(sources: &[Source], mark: Mark) -> Place {
+    let (src, start, end) = match mark {
+        Mark::Token(span) => origin_of(sources, span),
+        Mark::Range(first, last) => {
+            let (first, last) = ends_of(sources, first, last);
+            (first.0, first.1, if first.0 == last.0 { last.2 } else { first.2 })
+        }
+        Mark::Line(src, line) => {
+            let text = &sources[src as usize].text;
+            let mut lines = text.split(|c| *c == b'\n');
+            let start: usize = lines.by_ref().take(line as usize - 1).map(|line| line.len() + 1).sum();
+            let line = lines.next().unwrap_or_default();
+            let from = start + line.len() - line.trim_ascii_start().len();
+            (src, from as u32, (start + line.trim_ascii_end().len()).max(from) as u32)
+        }
+    };
+    let source = &sources[src as usize];
+    let (from, to) = (clamp(&source.text, start), clamp(&source.text, end));
+    // An end takes the place of what stands there, as a mark does.
+    let is_there = source.text.get(from).is_some_and(|c| !matches!(c, b'\n' | b'\r'));
+    let (line, column) = line_and_pos(&source.text, from);
+    Place { source: source.name.clone(), at: from..to.max(from + usize::from(is_there)), line, column }
+}
+
+/// A fix of the files as written; `None` if a part of it is about words that a translation changed.
+fn fix_of(fix: Fix<Span>, sources: &[Source]) -> Option<Fix> {
+    let bytes = |(src, start, end): Span| sources[src as usize].text.get(start as usize..end as usize);
+    let edit = |((src, start, end), new): (Span, String)| {
+        let (src, start, end) = match &sources[src as usize].map {
+            None => (src, start, end),
+            Some(map) => {
+                // An insertion goes behind a byte.
+                let from = if start == end { start.saturating_sub(1) } else { start };
+                let found = map.origin(from, end).filter(|found| bytes(*found) == bytes((src, from, end)))?;
+                if start == end { (found.0, found.2, found.2) } else { found }
+            }
+        };
+        let source = &sources[src as usize];
+        let (line, column) = line_and_pos(&source.text, start as usize);
+        Some((Place { source: source.name.clone(), at: start as usize..end as usize, line, column }, new))
+    };
+    let edits = fix.edits.into_iter().map(edit).collect::<Option<Vec<_>>>()?;
+    Some(Fix { title: fix.title, edits })
+}
 
 /// Most bytes of a line that are quoted.
 const QUOTED: usize = 400;
@@ -24,8 +361,8 @@ pub(crate) fn line_and_pos(text: &[u8], at: usize) -> (u32, u32) {
     (line as u32, pos + 1)
 }
 
-fn last_byte(token: &Token) -> u32 {
-    token.end.saturating_sub(1).max(token.start)
+fn last_byte((_, start, end): Span) -> u32 {
+    end.saturating_sub(1).max(start)
 }
 
 fn coordinate(out: &mut String, source: &Source, at: u32, short: bool) {
@@ -67,41 +404,48 @@ fn quote(out: &mut String, text: &[u8], start: usize, from: u32, to: u32) {
 
 /// The token that one of translated text stands for; itself when it is of a source as written.
 pub(crate) fn origin(sources: &[Source], token: &Token) -> Token {
-    let map = sources[token.src as usize].map.as_ref();
-    match map.and_then(|map| map.origin(token.start, token.end)) {
-        Some((src, start, end)) => Token { src, start, end, ..*token },
-        None => *token,
-    }
+    let (src, start, end) = origin_of(sources, token.span());
+    Token { src, start, end, ..*token }
+}
+
+/// The same of any stretch.
+fn origin_of(sources: &[Source], span: Span) -> Span {
+    let map = sources[span.0 as usize].map.as_ref();
+    map.and_then(|map| map.origin(span.1, span.2)).unwrap_or(span)
 }
 
 /// Shows one token.
-pub(crate) fn show(out: &mut String, sources: &[Source], token: &Token) {
-    let token = &origin(sources, token);
-    let source = &sources[token.src as usize];
-    coordinate(out, source, token.start, false);
+fn show(out: &mut String, sources: &[Source], span: Span) {
+    let (src, start, end) = origin_of(sources, span);
+    let source = &sources[src as usize];
+    coordinate(out, source, start, false);
     out.push('\n');
-    let start = line_start(&source.text, clamp(&source.text, token.start));
-    quote(out, &source.text, start, token.start, token.end);
+    let line = line_start(&source.text, clamp(&source.text, start));
+    quote(out, &source.text, line, start, end);
     out.push('\n');
 }
 
+/// Where a stretch begins and ends in the files as written. One that was put together from several places is shown at the first.
+fn ends_of(sources: &[Source], first: Span, last: Span) -> (Span, Span) {
+    let (first, last) = (origin_of(sources, first), origin_of(sources, last));
+    (first, if first.0 == last.0 && first.1 > last.1 { first } else { last })
+}
+
 /// Shows the stretch from `first` to `last`, both included.
-pub(crate) fn show_range(out: &mut String, sources: &[Source], first: &Token, last: &Token) {
-    let (first, last) = (&origin(sources, first), &origin(sources, last));
-    // What was put together from several places is shown at the first.
-    let last = if first.src == last.src && first.start > last.start { first } else { last };
-    let (s1, s2) = (&sources[first.src as usize], &sources[last.src as usize]);
-    let l1 = line_start(&s1.text, clamp(&s1.text, first.start));
+fn show_range(out: &mut String, sources: &[Source], first: Span, last: Span) {
+    let (first, last) = ends_of(sources, first, last);
+    let (s1, s2) = (&sources[first.0 as usize], &sources[last.0 as usize]);
+    let l1 = line_start(&s1.text, clamp(&s1.text, first.1));
     let l2 = line_start(&s2.text, clamp(&s2.text, last_byte(last)));
-    let same = first.src == last.src;
-    coordinate(out, s1, first.start, false);
+    let same = first.0 == last.0;
+    coordinate(out, s1, first.1, false);
     if same && l1 == l2 {
         out.push_str(" -- ");
         coordinate(out, s2, last_byte(last), true);
         out.push('\n');
-        quote(out, &s1.text, l1, first.start, last.end);
+        quote(out, &s1.text, l1, first.1, last.2);
     } else {
-        let to = if same { last.end } else { u32::MAX };
+        let to = if same { last.2 } else { u32::MAX };
         let next = s1.text[l1..].iter().position(|c| *c == b'\n').map_or(s1.text.len(), |n| l1 + n + 1);
         let adjacent = same && next == l2;
         if adjacent {
@@ -109,13 +453,13 @@ pub(crate) fn show_range(out: &mut String, sources: &[Source], first: &Token, la
             coordinate(out, s2, last_byte(last), false);
         }
         out.push('\n');
-        quote(out, &s1.text, l1, first.start, to);
+        quote(out, &s1.text, l1, first.1, to);
         if !adjacent {
             out.push_str("[...]\n");
             coordinate(out, s2, last_byte(last), false);
             out.push('\n');
         }
-        quote(out, &s2.text, l2, if same { first.start } else { 0 }, last.end);
+        quote(out, &s2.text, l2, if same { first.1 } else { 0 }, last.2);
     }
     out.push('\n');
 }

@@ -3,6 +3,7 @@
 
 use tables::vclvars::Type;
 
+use crate::code::Code;
 use crate::ir::{Expr, Node};
 use crate::program::{Compare, Op};
 use crate::symbols::Ty;
@@ -17,7 +18,7 @@ impl Vcc<'_> {
     pub fn emit(&mut self, op: Op) -> R {
         self.ops += 1;
         if self.ops > MAX_OPS {
-            return self.fail("The program is too large.\n");
+            return self.fail(Code::Limit, "The program is too large.\n");
         }
         let place = match self.statement_place {
             Some(place) => place,
@@ -251,7 +252,7 @@ impl Vcc<'_> {
                 }
                 Op::Call { site: *site }
             }
-            Node::Object(_) => return self.fail("An object is no value.\n"),
+            Node::Object(_) => return self.fail(Code::WrongKind, "An object is no value.\n"),
         };
         self.emit(op)
     }

@@ -4,6 +4,7 @@
 
 use tables::vclvars::Type;
 
+use crate::code::Code;
 use crate::ir::{Expr, Node};
 use crate::program::{Compare, Math};
 use crate::symbols::Ty;
@@ -112,14 +113,12 @@ impl Vcc<'_> {
         }
         self.hint_types(e.ty, want, first);
         let wanted = Ty::T(want).user_name();
-        self.write_message(&format!("Expression has type {}, expected {wanted}\n", e.ty.user_name()));
-        self.fail_since("", first)
+        self.fail_since(Code::Type, &format!("Expression has type {}, expected {wanted}\n", e.ty.user_name()), first)
     }
 
     fn text_form(&mut self, e: Expr, first: usize) -> R<Expr> {
         if !has_text_form(e.ty) {
-            self.write_message(&format!("Cannot convert {} to STRING.\n", e.ty.user_name()));
-            return self.fail_since("", first);
+            return self.fail_since(Code::Type, &format!("Cannot convert {} to STRING.\n", e.ty.user_name()), first);
         }
         Ok(text_of(e))
     }
@@ -174,8 +173,7 @@ impl Vcc<'_> {
         if e.ty == Type::Bool {
             return Ok(e);
         }
-        self.write_message(&format!("{complaint}, found {}.\n", e.ty.user_name()));
-        self.fail_since("", first)
+        self.fail_since(Code::Type, &format!("{complaint}, found {}.\n", e.ty.user_name()), first)
     }
 
     /// `!a`
@@ -208,14 +206,14 @@ impl Vcc<'_> {
             (_, None) if !matching => Ok(e),
             _ => {
                 let op = self.text_of(&self.token());
-                self.fail(&format!("Operator {op} not possible on {}\n", e.ty.user_name()))
+                self.fail(Code::Type, &format!("Operator {op} not possible on {}\n", e.ty.user_name()))
             }
         }
     }
 
     fn compare(&mut self, e: Expr, how: Compare) -> R<Expr> {
         let op = self.token();
-        let Ty::T(ty) = e.ty else { return self.fail("Operator not possible here\n") };
+        let Ty::T(ty) = e.ty else { return self.fail(Code::Type, "Operator not possible here\n") };
         self.next();
         let first = self.at;
         let mut e2 = self.sum(ty)?;
@@ -233,7 +231,7 @@ impl Vcc<'_> {
             self.hint_compared(e.ty, e2.ty, first);
             let op_text = self.text_of(&op);
             let (a, b) = (e.ty.user_name(), e2.ty.user_name());
-            return self.fail_at(&format!("Comparison of different types: {a} '{op_text}' {b}\n"), &op);
+            return self.fail_at(Code::Type, &format!("Comparison of different types: {a} '{op_text}' {b}\n"), &op);
         }
         Ok(Expr::new(Node::Compare(how, Box::new((e, e2))), Type::Bool))
     }
@@ -276,7 +274,7 @@ impl Vcc<'_> {
             } else {
                 let op = self.text_of(&op);
                 let (a, b) = (e.ty.user_name(), e2.ty.user_name());
-                return self.fail_since(&format!("{a} {op} {b} not possible.\n"), at);
+                return self.fail_since(Code::Type, &format!("{a} {op} {b} not possible.\n"), at);
             }
         }
         Ok(e)
@@ -314,24 +312,24 @@ impl Vcc<'_> {
         while let Tok::C(c @ (b'*' | b'/' | b'%')) = self.tok() {
             let op = self.token();
             if c == b'%' && !(e.ty == Type::Int) {
-                return self.fail("Operator % only possible on INT.\n");
+                return self.fail(Code::Type, "Operator % only possible on INT.\n");
             }
             let Some(factor) = factor_type(e.ty) else {
                 let name = e.ty.user_name();
-                return self.fail(&format!("Operator {} not possible on type {name}.\n", c as char));
+                return self.fail(Code::Type, &format!("Operator {} not possible on type {name}.\n", c as char));
             };
             self.next();
             let e2 = self.postfix(factor)?;
             if !(e2.ty == Type::Int || e2.ty == factor) {
                 let (a, b) = (e.ty.user_name(), e2.ty.user_name());
-                return self.fail_at(&format!("{a} {} {b} not possible.\n", c as char), &op);
+                return self.fail_at(Code::Type, &format!("{a} {} {b} not possible.\n", c as char), &op);
             }
             let math = match c {
                 b'*' => Math::Mul,
                 b'/' => Math::Div,
                 _ => Math::Rem,
             };
-            let Ty::T(result) = e.ty else { return self.fail("Operator not possible here\n") };
+            let Ty::T(result) = e.ty else { return self.fail(Code::Type, "Operator not possible here\n") };
             e = chain(e, math, result, e2);
         }
         Ok(e)

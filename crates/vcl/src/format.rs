@@ -2,9 +2,9 @@
 //! VCL laid out in one way: indentation, spaces, braces and blank lines. Never a token changed, added or dropped, and a line
 //! break that somebody put inside a statement stays. Lines end as the text's first one does.
 
-use crate::Diagnostics;
-use crate::diag;
-use crate::token::{LexError, PAIRS, Source, Tok, Token, lex};
+use crate::code::Code;
+use crate::diag::{Diagnostic, Diagnostics, Draft};
+use crate::token::{PAIRS, Source, Tok, Token, lex};
 
 /// How to lay out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,11 +29,8 @@ pub fn format(name: &str, text: &[u8], style: &Style) -> Result<Vec<u8>, Diagnos
     for token in &tokens {
         printer.gap(token);
         if token.tok != Tok::End && !printer.token(token) {
-            return Err(failed(
-                name,
-                text,
-                &[("A closing bracket without an opening one\n".to_owned(), token.start, token.end)],
-            ));
+            let error = Draft::at(Code::Syntax, "A closing bracket without an opening one\n", token.span());
+            return Err(failed(name, text, error));
         }
     }
     let out = printer.finish();
@@ -47,28 +44,19 @@ pub fn format(name: &str, text: &[u8], style: &Style) -> Result<Vec<u8>, Diagnos
     if same {
         Ok(out)
     } else {
-        Err(Diagnostics { text: format!("{name}: can't be laid out without a change of meaning\n") })
+        let text = format!("{name}: can't be laid out without a change of meaning\n");
+        Err(Diagnostic::error(Code::Internal, &text).into())
     }
 }
 
 fn tokens(name: &str, text: &[u8]) -> Result<Vec<Token>, Diagnostics> {
     let mut out = Vec::new();
-    lex(text, 0, &mut Vec::new(), &mut out).map_err(|LexError { parts, hint }| {
-        let mut failed = failed(name, text, &parts);
-        failed.text.extend(hint.map(|hint| format!("Hint: {hint}\n")));
-        failed
-    })?;
+    lex(text, 0, &mut Vec::new(), &mut out).map_err(|error| failed(name, text, error))?;
     Ok(out)
 }
 
-fn failed(name: &str, text: &[u8], parts: &[(String, u32, u32)]) -> Diagnostics {
-    let sources = [Source { name: name.to_owned(), kind: "file", text: text.to_vec(), parent: None, map: None }];
-    let mut out = String::new();
-    for (message, start, end) in parts {
-        out.push_str(message);
-        diag::show(&mut out, &sources, &Token { tok: Tok::End, quote: 0, src: 0, start: *start, end: *end, num: 0.0 });
-    }
-    Diagnostics { text: out }
+fn failed(name: &str, text: &[u8], error: Draft) -> Diagnostics {
+    error.error(&[Source { name: name.to_owned(), kind: "file", text: text.to_vec(), parent: None, map: None }]).into()
 }
 
 fn word<'a>(text: &'a [u8], token: &Token) -> &'a [u8] {

@@ -4,7 +4,8 @@
 use tables::vclvars::{Method, Return, Type};
 use tables::vmods::{self, Arg};
 
-use crate::diag::{line_and_pos, origin};
+use crate::diag::{Fix, Hint, Span, line_and_pos, origin};
+use crate::outline::{self, Outline};
 use crate::symbols::{Kind, Symbol, Ty, What};
 use crate::token::{Tok, Token};
 use crate::vcc::{Access, SubState, Use, Vcc};
@@ -57,11 +58,11 @@ const OLD_WORDS: [(&str, &str); 33] = [
     ("synth", "return (synth(200, \"OK\"))"),
 ];
 
-/// Subroutines of other releases.
-const OTHER_SUBS: [(&str, &str); 3] = [
-    ("vcl_fetch", "It is called vcl_backend_response since 4.0."),
-    ("vcl_error", "Since 4.0 it is vcl_synth for answers of our own, and vcl_backend_error for failed fetches."),
-    ("vcl_response", "It is called vcl_backend_response."),
+/// Subroutines of other releases, the one that does the same, if it is one, and what to say.
+const OTHER_SUBS: [(&str, &str, &str); 3] = [
+    ("vcl_fetch", "vcl_backend_response", "It is called vcl_backend_response since 4.0."),
+    ("vcl_error", "", "Since 4.0 it is vcl_synth for answers of our own, and vcl_backend_error for failed fetches."),
+    ("vcl_response", "vcl_backend_response", "It is called vcl_backend_response."),
 ];
 
 /// Subroutines that 4.0 brought.
@@ -80,9 +81,49 @@ const FAR: usize = 3;
 const MAX_KIN: usize = 12;
 
 impl Vcc<'_> {
-    /// Notes what to do; the first hint is the nearest to the mistake.
-    pub fn hint(&mut self, text: impl Into<String>) {
-        self.hint.get_or_insert_with(|| text.into());
+    /// Another name is meant than that from token `first` to `last`.
+    fn hint_meant(&mut self, text: impl Into<String>, near: &str, first: usize, last: usize) {
+        let fix = self.rename(near, first, last);
+        self.hint(Hint::with(text, fix));
+    }
+
+    fn rename(&self, new: &str, first: usize, last: usize) -> Option<Fix<Span>> {
+        let tokens = self.tokens.get(first..=last)?;
+        let is_one =
+            tokens.iter().all(|token| matches!(token.tok, Tok::Id | Tok::C(b'.')) && token.src == tokens[0].src);
+        let (src, start, _) = tokens[0].span();
+        let last = tokens.last()?;
+        (is_one && is_dotted(new)).then(|| Fix::replace((src, start, last.end), new))
+    }
+
+    /// A module's import is missing in the file of token `at`: it is put behind the others, else behind the version.
+    pub fn import_fix(&self, module: &str, at: usize) -> Option<Fix<Span>> {
+        let src = self.tokens[at].src;
+        let text = &self.sources[src as usize].text;
+        let outline = Outline::parse(text);
+        let imports = outline.declarations.iter().filter(|d| d.kind == outline::Kind::Import).map(|d| d.whole.end);
+        let version =
+            outline.names(text).first().filter(|name| &text[name.at.clone()] == b"vcl").map(|name| name.at.end);
+        let from = imports.max().or(version);
+        let line_end = |from: usize| text[from..].iter().position(|c| *c == b'\n').map_or(text.len(), |n| from + n + 1);
+        let to = from.map_or(0, line_end) as u32;
+        Some(Fix::one(format!("Insert `import {module};`"), (src, to, to), format!("import {module};\n")))
+    }
+
+    /// A word or a number that is meant as a text, unless more than the token belongs to it.
+    fn quote_fix(&self, at: usize) -> Option<Fix<Span>> {
+        let token = self.tokens.get(at)?;
+        let after = self.sources[token.src as usize].text.get(token.end as usize);
+        let is_all = after.is_none_or(|c| !matches!(c, b'.' | b'-' | b'_') && !c.is_ascii_alphanumeric());
+        let is_word = matches!(token.tok, Tok::Id | Tok::Int | Tok::Real) && is_all;
+        is_word.then(|| Fix::one("Put it in quotes", token.span(), format!("\"{}\"", self.text_of(token))))
+    }
+
+    /// A number that is meant as seconds.
+    fn seconds_fix(&self, token: &Token) -> Option<Fix<Span>> {
+        let text = self.text_of(token);
+        let is_number = matches!(token.tok, Tok::Int | Tok::Real);
+        is_number.then(|| Fix::one(format!("Write {text}s"), token.span(), format!("{text}s")))
     }
 
     fn line_and_pos_of(&self, token: &Token) -> (u32, u32) {
@@ -132,7 +173,8 @@ impl Vcc<'_> {
     pub fn hint_misspelt_else(&mut self, written: &str) {
         if let Some(near) = nearest(written, ELSE_WORDS.into_iter()) {
             let form = if near == "else" { "else { ... }, or else if (...) { ... }" } else { "else if (...) { ... }" };
-            self.hint(format!("Is {near} meant? It is written {form}."));
+            let at = self.at - 1;
+            self.hint_meant(format!("Is {near} meant? It is written {form}."), near, at, at);
         }
     }
 
@@ -157,65 +199,72 @@ impl Vcc<'_> {
         if matches!(expected, Tok::C(b'.') | Tok::Str) && self.hint_open_declaration() {
             return;
         }
-        let hint = match (expected, here.tok, word.as_str()) {
-            (_, _, "and") => "\"and\" is written &&.".to_owned(),
-            (_, _, "or") => "\"or\" is written ||.".to_owned(),
-            (Tok::C(b')'), _, "not") => "\"not\" is written !, and \"doesn't match\" !~.".to_owned(),
-            (Tok::C(b')'), Tok::C(b'&'), _) => "\"and\" is written &&.".to_owned(),
-            (Tok::C(b')'), Tok::C(b'|'), _) => "\"or\" is written ||.".to_owned(),
-            (Tok::C(b')'), Tok::C(b'='), _) => "== compares; = is for `set`.".to_owned(),
-            (Tok::C(b'='), Tok::Eq, _) => "`set` has one =; == compares.".to_owned(),
+        let behind = |new: &str| Fix::insert(before.span(), new);
+        if let Some(hint) = sign(expected, here.tok, &word, here.span()) {
+            return self.hint(hint);
+        }
+        let hint: Hint = match (expected, here.tok, word.as_str()) {
+            (Tok::C(b')'), _, "not") => "\"not\" is written !, and \"doesn't match\" !~.".into(),
             (Tok::C(b')' | b','), Tok::C(b'{' | b'}' | b';') | Tok::End, _) => match self.open_bracket() {
                 Some(open) => {
                     let (line, pos) = self.line_and_pos_of(&open);
-                    format!("The '(' of line {line}, position {pos} is still open: a ')' is missing.")
+                    let text = format!("The '(' of line {line}, position {pos} is still open: a ')' is missing.");
+                    Hint::with(text, behind(")"))
                 }
                 None => return,
             },
-            (Tok::C(b';'), Tok::End, _) => format!("A ';' is missing at the end of line {}.", self.line_of(&before)),
             (Tok::C(b';'), ..) if before.src != here.src => {
                 let file = &self.sources[before.src as usize].name;
-                format!("A ';' is missing at the end of line {} of '{file}'.", self.line_of(&before))
+                let text = format!("A ';' is missing at the end of line {} of '{file}'.", self.line_of(&before));
+                Hint::with(text, behind(";"))
             }
-            (Tok::C(b';'), ..) if before.src == here.src && self.line_of(&before) < self.line_of(&here) => {
-                format!("A ';' is missing at the end of line {}.", self.line_of(&before))
+            (Tok::C(b';'), ..) if here.tok == Tok::End || self.line_of(&before) < self.line_of(&here) => {
+                let text = format!("A ';' is missing at the end of line {}.", self.line_of(&before));
+                Hint::with(text, behind(";"))
             }
             (Tok::C(b';'), Tok::Id | Tok::Str, _) if matches!(before.tok, Tok::Str | Tok::Id) => {
-                "Texts are joined by +.".to_owned()
+                Hint::with("Texts are joined by +.", behind(" +"))
             }
             (Tok::C(b')'), Tok::Id | Tok::Str, _) if matches!(before.tok, Tok::Str | Tok::Id) => {
-                "Texts are joined by +, conditions by && and ||.".to_owned()
+                "Texts are joined by +, conditions by && and ||.".into()
             }
-            (Tok::C(b';'), Tok::C(b','), _) => "Entries end in ';'.".to_owned(),
+            (Tok::C(b';'), Tok::C(b','), _) => "Entries end in ';'.".into(),
             (Tok::Id, Tok::C(b';'), _) if matches!(before.tok, Tok::Int | Tok::Real) => {
-                format!("A duration has a unit: {}s", self.text_of(&before))
+                Hint::with(format!("A duration has a unit: {}s", self.text_of(&before)), self.seconds_fix(&before))
             }
-            (Tok::C(b';'), Tok::C(b')'), _) => "There is one ')' too many.".to_owned(),
-            (Tok::C(b';'), Tok::C(b'}'), _) => "A ';' is missing before the '}'.".to_owned(),
+            (Tok::C(b';'), Tok::C(b')'), _) => Hint::with("There is one ')' too many.", Fix::delete(here.span(), ")")),
+            (Tok::C(b';'), Tok::C(b'}'), _) => Hint::with("A ';' is missing before the '}'.", behind(";")),
             (Tok::C(b'('), ..) if self.is_word(&before, "return") => {
-                format!(
-                    "What is returned stands in brackets: return ({});",
-                    if word.is_empty() { "..." } else { &word }
-                )
+                let shown = if word.is_empty() { "..." } else { &word };
+                let text = format!("What is returned stands in brackets: return ({shown});");
+                let fix = (!word.is_empty()).then(|| Fix::replace(here.span(), &format!("({word})")));
+                Hint::with(text, fix)
             }
             (Tok::C(b'('), ..) if ELSE_WORDS.iter().any(|word| self.is_word(&before, word)) => {
-                "The condition stands in brackets: else if (...) { ... }".to_owned()
+                "The condition stands in brackets: else if (...) { ... }".into()
             }
             (Tok::C(b'('), ..) if before.tok == Tok::Id && !self.is_word(&before, "if") => {
-                format!("What {} is given stands in brackets: {0}(...);", self.text_of(&before))
+                format!("What {} is given stands in brackets: {0}(...);", self.text_of(&before)).into()
             }
-            (Tok::C(b'('), ..) => "The condition stands in brackets: if (...) { ... }".to_owned(),
-            (Tok::C(b'{'), Tok::C(b'('), _) => "Subroutines take no arguments: sub name { ... }".to_owned(),
+            (Tok::C(b'('), ..) => "The condition stands in brackets: if (...) { ... }".into(),
+            (Tok::C(b'{'), Tok::C(b'('), _) => "Subroutines take no arguments: sub name { ... }".into(),
             (Tok::C(b'{'), Tok::Id, _) if before.tok == Tok::C(b')') => {
-                "What a condition is for stands in braces: if (...) { ... }".to_owned()
+                "What a condition is for stands in braces: if (...) { ... }".into()
             }
-            (Tok::C(b'.'), Tok::Id, _) => format!("Fields begin with a dot: .{word} = ...;"),
-            (Tok::Str, Tok::Int | Tok::Real, _) => "It is written in quotes.".to_owned(),
-            (Tok::Str, Tok::Id, _) => "Texts stand in quotes.".to_owned(),
-            (Tok::Int, Tok::Str, _) => "Numbers and durations have no quotes: 5s".to_owned(),
-            (Tok::Id, Tok::Str, _) => "Names have no quotes.".to_owned(),
+            (Tok::C(b'.'), Tok::Id, _) => dot(&word, here.span()),
+            (Tok::Str, Tok::Int | Tok::Real, _) => Hint::with("It is written in quotes.", self.quote_fix(self.at)),
+            (Tok::Str, Tok::Id, _) => Hint::with("Texts stand in quotes.", self.quote_fix(self.at)),
+            (Tok::Int, Tok::Str, _) => "Numbers and durations have no quotes: 5s".into(),
+            (Tok::Id, Tok::Str, _) => {
+                let bare = self.content_text(&here);
+                let is_bare = here.quote == 1 && is_dotted(&bare);
+                Hint::with(
+                    "Names have no quotes.",
+                    is_bare.then(|| Fix::one("Take the quotes away", here.span(), bare)),
+                )
+            }
             (Tok::C(b'='), Tok::AddTo, _) if self.is_word(&before, "hash") => {
-                "Since 4.0 that is said by hash_data(...).".to_owned()
+                "Since 4.0 that is said by hash_data(...).".into()
             }
             _ => return,
         };
@@ -260,12 +309,12 @@ impl Vcc<'_> {
     }
 
     /// A name that is used and never declared.
-    pub fn hint_undefined(&mut self, name: &str, kind: Kind) {
+    pub fn hint_undefined(&mut self, name: &str, kind: Kind, at: usize) {
         let declared = self.syms.all.iter().filter(|sym| sym.kind == kind && sym.defs > 0).map(|sym| sym.name.as_str());
         let default = (kind == Kind::Backend && !self.program.backends.is_empty()).then_some("default");
         if let Some(near) = nearest(name, declared.chain(default)) {
             let near = near.to_owned();
-            return self.hint(format!("Is {near} meant?"));
+            return self.hint_meant(format!("Is {near} meant?"), &near, at, at);
         }
         let body = match kind {
             Kind::Acl => "{ \"127.0.0.1\"; }",
@@ -288,7 +337,7 @@ impl Vcc<'_> {
     /// A field that backends or probes don't have.
     pub fn hint_field(&mut self, name: &str, known: &[&str]) {
         match nearest(name, known.iter().copied()) {
-            Some(near) => self.hint(format!("Is .{near} meant?")),
+            Some(near) => self.hint_meant(format!("Is .{near} meant?"), near, self.at - 2, self.at - 2),
             None => self.hint(format!("There are .{}.", known.join(", ."))),
         }
     }
@@ -305,24 +354,24 @@ impl Vcc<'_> {
 
     /// What stands outside of subroutines and isn't for there.
     pub fn hint_outside(&mut self) {
-        let token = self.token();
+        let (token, at) = (self.token(), self.at);
         let word = self.text_of(&token);
         let is_statement =
             self.syms.find(&word, Kind::Action, 41, 40, 41).is_some() || word == "else" || word == "elsif";
         let hint = match token.tok {
             Tok::C(b'}') => {
-                format!("There is one '}}' too many, or a '{{' is missing before it.{}", self.ended_before())
+                format!("There is one '}}' too many, or a '{{' is missing before it.{}", self.ended_before()).into()
             }
-            Tok::C(b';') => "No ';' follows a '}'.".to_owned(),
+            Tok::C(b';') => Hint::with("No ';' follows a '}'.", Fix::delete(token.span(), ";")),
             Tok::Id if word == "director" => {
-                "Since 4.0 directors are objects: `import directors;`, and `new d = directors.round_robin();` in vcl_init.".to_owned()
+                "Since 4.0 directors are objects: `import directors;`, and `new d = directors.round_robin();` in vcl_init.".into()
             }
             Tok::Id if is_statement => {
                 let ended = self.ended_before();
-                format!("'{word}' stands inside a subroutine: sub vcl_recv {{ ... }}. Is there one '}}' too many before it?{ended}")
+                format!("'{word}' stands inside a subroutine: sub vcl_recv {{ ... }}. Is there one '}}' too many before it?{ended}").into()
             }
             Tok::Id => match nearest(&word, ["acl", "sub", "backend", "probe", "import", "include"].into_iter()) {
-                Some(near) => format!("Is '{near}' meant?"),
+                Some(near) => Hint::with(format!("Is '{near}' meant?"), self.rename(near, at, at)),
                 None => return,
             },
             _ => return,
@@ -343,11 +392,16 @@ impl Vcc<'_> {
         format!(" {name} ended in line {}.", self.line_of(end))
     }
 
-    /// A name that isn't known.
-    pub fn hint_name(&mut self, written: &str, kind: Kind) {
+    /// A name that isn't known, from token `first` to `last`.
+    pub fn hint_name(&mut self, written: &str, kind: Kind, first: usize, last: usize) {
         let lower = written.to_ascii_lowercase();
         if let Some((_, now)) = OLD_WORDS.iter().find(|(old, _)| *old == lower) {
-            return self.hint(format!("Since 4.0 that is said by {now}.{}", self.or_is_old()));
+            let text = format!("Since 4.0 that is said by {now}.{}", self.or_is_old());
+            let whole = self.tokens[first].span();
+            let is_ended = first == last && self.tokens.get(last + 1).is_some_and(|token| token.tok == Tok::C(b';'));
+            let is_statement = now.starts_with("return (") && !now.contains('"') && is_ended;
+            let fix = if is_statement { Some(Fix::replace(whole, now)) } else { self.rename(now, first, last) };
+            return self.hint(Hint::with(text, fix));
         }
         let later = LATER_WORDS.iter().find(|(name, _)| *name == lower).map(|(_, instead)| *instead);
         if let Some(instead) = later {
@@ -356,19 +410,20 @@ impl Vcc<'_> {
         if kind == Kind::Vcl {
             return self.hint("Labels are made by the CLI command vcl.label.");
         }
-        let (first, rest) = lower.split_once('.').unwrap_or((&lower, ""));
-        let imported = self.syms.find(first, Kind::Vmod, 41, 40, 41).is_some();
-        if let Some(module) = self.program.imports.iter().find(|i| i.name == first)
-            && self.hint_left_out(&format!("{}.{rest}", module.module))
+        let (module, rest) = lower.split_once('.').unwrap_or((&lower, ""));
+        let imported = self.syms.find(module, Kind::Vmod, 41, 40, 41).is_some();
+        if let Some(import) = self.program.imports.iter().find(|i| i.name == module)
+            && self.hint_left_out(&format!("{}.{rest}", import.module))
         {
             return;
         }
         if !imported && !rest.is_empty() {
-            if let Some(other) = self.import_of(first) {
+            if let Some(other) = self.import_of(module) {
                 return self.hint(format!("That module is imported as {other}."));
             }
-            if self.options.modules.find(first).is_some() {
-                return self.hint(format!("`import {first};` is missing."));
+            if self.options.modules.find(module).is_some() {
+                let fix = self.import_fix(module, first);
+                return self.hint(Hint::with(format!("`import {module};` is missing."), fix));
             }
         }
         if lower == "var" && rest.is_empty() {
@@ -382,7 +437,8 @@ impl Vcc<'_> {
             )
             && head.matches('.').count() == 1
         {
-            return self.hint(format!("Is {near}.{field} meant?"));
+            let near = format!("{near}.{field}");
+            return self.hint_meant(format!("Is {near} meant?"), &near, first, last);
         }
         if rest.is_empty() && kind == Kind::Var {
             return self.hint(format!("A request's field is req.http.{written}; VCL has no other variables of one's own but those of the module var."));
@@ -394,18 +450,18 @@ impl Vcc<'_> {
         };
         let names: Vec<String> = self.syms.all.iter().filter(here).map(|sym| sym.full.clone()).collect();
         if let Some(near) = nearest(&lower, names.iter().map(String::as_str)) {
-            return self.hint(format!("Is {near} meant?"));
+            return self.hint_meant(format!("Is {near} meant?"), near, first, last);
         }
         let mut kin: Vec<&str> =
-            names.iter().map(String::as_str).filter(|n| n.split_once('.').is_some_and(|(a, _)| a == first)).collect();
+            names.iter().map(String::as_str).filter(|n| n.split_once('.').is_some_and(|(a, _)| a == module)).collect();
         kin.sort_unstable();
         kin.dedup();
         if !kin.is_empty() && !rest.is_empty() && kin.len() <= MAX_KIN {
             let list = kin.join(", ");
             self.hint(format!("There are {list}."));
-        } else if ["req", "bereq", "beresp", "resp"].contains(&first) && kind != Kind::Func {
+        } else if ["req", "bereq", "beresp", "resp"].contains(&module) && kind != Kind::Func {
             let field = written.rsplit('.').next().unwrap_or_default();
-            self.hint(format!("A field is {first}.http.{field}."));
+            self.hint(format!("A field is {module}.http.{field}."));
         }
     }
 
@@ -421,12 +477,12 @@ impl Vcc<'_> {
     }
 
     /// A module that isn't known.
-    pub fn hint_module(&mut self, name: &str) {
+    pub fn hint_module(&mut self, name: &str, at: usize) {
         if vmods::Missing::find(name).is_some() {
             return;
         }
         if let Some(near) = nearest(name, self.options.modules.iter().map(|module| module.name)) {
-            self.hint(format!("Is {near} meant?"));
+            self.hint_meant(format!("Is {near} meant?"), near, at, at);
         }
     }
 
@@ -434,7 +490,10 @@ impl Vcc<'_> {
     pub fn hint_types(&mut self, found: Ty, wanted: Type, first: usize) {
         let text = self.text_of(&self.tokens[first]);
         let hint = match (found, wanted) {
-            (Ty::T(Type::Int | Type::Real), Type::Duration) => format!("A duration has a unit: {text}s"),
+            (Ty::T(Type::Int | Type::Real), Type::Duration) => {
+                let fix = self.seconds_fix(&self.tokens[first]);
+                return self.hint(Hint::with(format!("A duration has a unit: {text}s"), fix));
+            }
             (Ty::T(Type::Strings), Type::Duration) if self.tokens[first].tok == Tok::Str => {
                 "A duration has no quotes: 120s".to_owned()
             }
@@ -487,7 +546,8 @@ impl Vcc<'_> {
             self.hint_types(right, wanted, first);
             if right == Type::Int && wanted == Type::String {
                 let text = self.text_of(&self.tokens[first]);
-                self.hint(format!("A text stands in quotes: \"{text}\""));
+                let fix = self.quote_fix(first);
+                self.hint(Hint::with(format!("A text stands in quotes: \"{text}\""), fix));
             }
         }
     }
@@ -520,11 +580,17 @@ impl Vcc<'_> {
     }
 
     /// A word of `return` that this subroutine doesn't have, or none.
-    pub fn hint_return(&mut self, word: &str, method: Option<Method>) {
+    pub fn hint_return(&mut self, word: &str, method: Option<Method>, at: usize) {
+        let now = match word {
+            "lookup" if method == Some(Method::Recv) => Some("hash"),
+            "error" => Some("synth"),
+            _ => None,
+        };
+        if let Some(now) = now {
+            return self.hint_meant(format!("It is called {now} since 4.0."), now, at, at);
+        }
         let old = match word {
-            "lookup" if method == Some(Method::Recv) => Some("It is called hash since 4.0."),
             "hit_for_pass" => Some("Since 4.0: set beresp.uncacheable = true; return (deliver);"),
-            "error" => Some("It is called synth since 4.0."),
             "deliver" if method == Some(Method::Recv) => Some("An answer of our own is return (synth(200, \"OK\"))."),
             "restart" if method.is_some_and(|m| tables::vclvars::Methods::BACKEND.has(m)) => {
                 Some("A fetch is tried again by return (retry), in vcl_backend_response and vcl_backend_error.")
@@ -539,19 +605,20 @@ impl Vcc<'_> {
             None => Return::ALL.iter().map(|r| r.name()).collect(),
         };
         match nearest(word, legal.iter().copied()) {
-            Some(near) => self.hint(format!("Is {near} meant?")),
+            Some(near) => self.hint_meant(format!("Is {near} meant?"), near, at, at),
             None => self.hint(format!("Legal here: {}.", legal.join(", "))),
         }
     }
 
     /// A subroutine of the reserved names that doesn't exist.
-    pub fn hint_sub(&mut self, name: &str) {
-        if let Some((_, reason)) = OTHER_SUBS.iter().find(|(other, _)| *other == name) {
-            return self.hint(format!("{reason}{}", self.or_is_old()));
+    pub fn hint_sub(&mut self, name: &str, at: usize) {
+        if let Some((_, now, reason)) = OTHER_SUBS.iter().find(|(other, ..)| *other == name) {
+            let text = format!("{reason}{}", self.or_is_old());
+            return self.hint_meant(text, now, at, at);
         }
         let near = nearest(name, self.builtin_subs.iter().map(String::as_str)).map(str::to_owned);
         if let Some(near) = near {
-            self.hint(format!("Is {near} meant?"));
+            self.hint_meant(format!("Is {near} meant?"), &near, at, at);
         }
     }
 
@@ -578,6 +645,29 @@ impl Vcc<'_> {
         let list: Vec<String> = params.iter().map(one).collect();
         self.hint(format!("It takes {name}({}).", list.join(", ")));
     }
+}
+
+/// A sign of another language, or one that is left out: the same mistakes in new and in old programs. `here` is the token that
+/// isn't the one expected.
+pub(crate) fn sign(expected: Tok, found: Tok, word: &str, here: Span) -> Option<Hint> {
+    let replace = |text: &str, new: &str| Some(Hint::with(text, Fix::replace(here, new)));
+    match (expected, found, word) {
+        (_, _, "and") | (Tok::C(b')'), Tok::C(b'&'), _) => replace("\"and\" is written &&.", "&&"),
+        (_, _, "or") | (Tok::C(b')'), Tok::C(b'|'), _) => replace("\"or\" is written ||.", "||"),
+        (Tok::C(b')'), Tok::C(b'='), _) => replace("== compares; = is for `set`.", "=="),
+        (Tok::C(b'='), Tok::Eq, _) => replace("`set` has one =; == compares.", "="),
+        _ => None,
+    }
+}
+
+/// A field whose dot is left out.
+pub(crate) fn dot(word: &str, (src, start, _): Span) -> Hint {
+    Hint::with(format!("Fields begin with a dot: .{word} = ...;"), Fix::one("Insert .", (src, start, start), "."))
+}
+
+/// Whether a text is a name, with dots or without.
+fn is_dotted(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'))
 }
 
 /// The name most like `word`, when there is one that is.

@@ -3,8 +3,10 @@
 
 use tables::vclvars::REFRESH_SUBS;
 
+use crate::code::Code;
+use crate::diag::Draft;
 use crate::dialect::Translation;
-use crate::token::{LexError, Source, Tok, Token, lex};
+use crate::token::{Source, Tok, Token, lex};
 use crate::vcc::{CompileStopped, MAX_SOURCE, R, Vcc};
 
 /// Deepest nesting of includes.
@@ -20,16 +22,14 @@ impl Vcc<'_> {
         while let Some(at) = up {
             let source = &self.sources[at as usize];
             if source.name == name && source.kind == kind {
-                self.write_message(&format!("Recursive use of {kind} \"{name}\"\n\n"));
-                return Err(CompileStopped);
+                return self.fail_nowhere(Code::File, &format!("Recursive use of {kind} \"{name}\"\n\n"));
             }
             up = source.parent;
             depth += 1;
         }
         self.source_bytes += text.len();
         if self.source_bytes > MAX_SOURCE || self.sources.len() >= MAX_FILES || depth > MAX_INCLUDES {
-            self.write_message(&format!("VCL is too large: more than {MAX_SOURCE} bytes, {MAX_FILES} files or {MAX_INCLUDES} nested includes, at '{name}'\n"));
-            return Err(CompileStopped);
+            return self.fail_nowhere(Code::Limit, &format!("VCL is too large: more than {MAX_SOURCE} bytes, {MAX_FILES} files or {MAX_INCLUDES} nested includes, at '{name}'\n"));
         }
         let src = self.sources.len() as u32;
         self.sources.push(Source { name: name.to_owned(), kind, text, parent, map: None });
@@ -48,7 +48,9 @@ impl Vcc<'_> {
             let new = if note.new.is_empty() { "left out" } else { &note.new };
             // What is said of the whole file has its first line as place.
             let line = note.line.max(1);
-            self.write_message(&format!("('{}' Line {line}) {} -> {new}: {}\n", note.source, note.old, note.reason));
+            let text = format!("{} -> {new}: {}\n", note.old, note.reason);
+            let source = self.sources.iter().position(|source| source.name == note.source).unwrap_or(0) as u32;
+            self.draft = Draft::line(Code::Translated, text, source, line);
             self.warn();
         }
         self.sources.push(Source { name, kind: "file", text, parent: None, map: Some(map) });
@@ -73,14 +75,11 @@ impl Vcc<'_> {
         let mut blobs = std::mem::take(&mut self.program.blobs);
         let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);
         self.program.blobs = blobs;
-        if let Err(LexError { parts, hint }) = lexed {
-            for (text, start, end) in parts {
-                self.write_message(&text);
-                self.show(&Token { tok: Tok::End, quote: 0, src, start, end, num: 0.0 });
-            }
-            self.hint = hint;
-            return Err(CompileStopped);
-        }
+        lexed.map_err(|error| {
+            // Where a file is read, nothing is said yet.
+            self.draft = error;
+            CompileStopped
+        })?;
         Ok(tokens)
     }
 
@@ -108,20 +107,20 @@ impl Vcc<'_> {
         while let Tok::C(sign @ (b'+' | b'-')) = tokens[at].tok {
             let flag = tokens[at + 1];
             if flag.start != tokens[at].end {
-                return self.fail_at("Expected a flag at:\n", &tokens[at]);
+                return self.fail_at(Code::Syntax, "Expected a flag at:\n", &tokens[at]);
             }
             if !self.is_word(&flag, "glob") {
-                return self.fail_at("Unknown include flag:\n", &flag);
+                return self.fail_at(Code::Syntax, "Unknown include flag:\n", &flag);
             }
             glob = sign == b'+';
             at += 2;
         }
         let name = tokens[at];
         if name.tok != Tok::Str {
-            return self.fail_at("include not followed by string constant.\n", &name);
+            return self.fail_at(Code::Syntax, "include not followed by string constant.\n", &name);
         }
         if tokens[at + 1].tok != Tok::C(b';') {
-            return self.fail_at("include <string> not followed by semicolon.\n", &name);
+            return self.fail_at(Code::Syntax, "include <string> not followed by semicolon.\n", &name);
         }
         if self.include_files(&name, glob).is_err() {
             return self.stop_at(&name);
@@ -134,8 +133,8 @@ impl Vcc<'_> {
         if let Some(rest) = path.strip_prefix("./") {
             let includer = &self.sources[token.src as usize].name;
             let Some((dir, _)) = includer.rsplit_once('/').filter(|_| includer.starts_with('/')) else {
-                self.write_message("include \"./xxxxx\"; needs absolute filename of including file.\n");
-                return Err(CompileStopped);
+                return self
+                    .fail_nowhere(Code::File, "include \"./xxxxx\"; needs absolute filename of including file.\n");
             };
             path = format!("{dir}/{rest}");
         }
@@ -143,22 +142,15 @@ impl Vcc<'_> {
             return self.include_file(&path, token.src);
         }
         match self.outside.glob(&path) {
-            Ok(files) if files.is_empty() => {
-                self.write_message("glob pattern matched no files.\n");
-                Err(CompileStopped)
-            }
+            Ok(files) if files.is_empty() => self.fail_nowhere(Code::File, "glob pattern matched no files.\n"),
             Ok(files) => files.iter().try_for_each(|file| self.include_file(file, token.src)),
-            Err(reason) => {
-                self.write_message(&format!("{reason}\n"));
-                Err(CompileStopped)
-            }
+            Err(reason) => self.fail_nowhere(Code::File, &format!("{reason}\n")),
         }
     }
 
     fn include_file(&mut self, path: &str, parent: u32) -> R {
         if !self.options.unsafe_path && path.contains('/') {
-            self.write_message(&format!("VCL filename '{path}' is unsafe.\n"));
-            return Err(CompileStopped);
+            return self.fail_nowhere(Code::File, &format!("VCL filename '{path}' is unsafe.\n"));
         }
         match self.outside.read(path) {
             Ok((name, text)) => self.read(&name, "file", text, Some(parent), false),
@@ -166,8 +158,7 @@ impl Vcc<'_> {
                 if !path.starts_with('/') {
                     self.hint("A relative name is looked for in the directories of vcl_path, /etc/varnish unless set (`lacquer vcl check`: -I DIR).");
                 }
-                self.write_message(&format!("{reason}\n"));
-                Err(CompileStopped)
+                self.fail_nowhere(Code::File, &format!("{reason}\n"))
             }
         }
     }

@@ -7,6 +7,7 @@ mod backend_tls;
 mod backends;
 mod call;
 mod check;
+mod code;
 mod diag;
 mod dialect;
 mod emit;
@@ -35,6 +36,8 @@ mod vcc;
 
 use std::sync::LazyLock;
 
+pub use code::{About, Code, PREAMBLE};
+pub use diag::{Diagnostic, Diagnostics, Fix, Place, Severity};
 pub use dialect::{Detection, Migration, Note, detect, migrate};
 pub use odd::{ascii_edits, to_ascii, to_ascii_in_place};
 pub use program::Program;
@@ -70,6 +73,8 @@ pub struct Options {
     pub builtin: Option<String>,
     /// Whether this compile is to keep the sources' text in the program (`vcl.show`, `-C`).
     pub keep_sources: bool,
+    /// Most errors that are looked for: behind one that isn't the last, compiling goes on with the next declaration.
+    pub max_errors: usize,
     /// Whether the bytecode is rearranged to run faster; it does and logs the same either way.
     pub optimise: bool,
 }
@@ -94,6 +99,7 @@ impl Default for Options {
             modules: NO_MODULES,
             builtin: None,
             keep_sources: true,
+            max_errors: 1,
             optimise: true,
         }
     }
@@ -104,38 +110,21 @@ impl Default for Options {
 pub struct Compiled {
     /// The program.
     pub program: Program,
-    /// Warnings as the CLI shows them; empty when there are none.
-    pub warnings: String,
-}
-
-/// Why a VCL didn't compile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Diagnostics {
-    /// The compiler's messages: reason, place, the line and its marks.
-    pub text: String,
+    /// Warnings.
+    pub warnings: Diagnostics,
 }
 
 /// Compiles `text`, called `name` in messages (`<vcl.inline>` for text from the CLI).
 ///
 /// # Errors
-/// What is wrong and where.
+/// What is wrong and where: warnings up to the last error that was looked for, and the errors.
 pub fn compile(name: &str, text: &[u8], sources: &dyn Sources, options: &Options) -> Result<Compiled, Diagnostics> {
     let mut vcc = vcc::Vcc::new(sources, options);
-    match run(&mut vcc, name, text) {
-        Ok(()) => vcc.link().map_err(|_| Diagnostics { text: "VCL compiler internal error\n".to_owned() }),
-        Err(vcc::CompileStopped) => {
-            if let Some(hint) = vcc.hint.take() {
-                vcc.write_message(&format!("Hint: {hint}\n"));
-            }
-            Err(Diagnostics { text: printable(vcc.text) })
-        }
+    let stopped = run(&mut vcc, name, text);
+    match vcc.recover(stopped).and_then(|()| vcc.unfailed()) {
+        Ok(()) => vcc.link().map_err(|_| Diagnostic::error(Code::Internal, "VCL compiler internal error\n").into()),
+        Err(vcc::CompileStopped) => Err(Diagnostics(vcc.found)),
     }
-}
-
-/// What is quoted from files must not reach a terminal as commands.
-fn printable(text: String) -> String {
-    let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if text.contains(is_odd) { text.replace(is_odd, "?") } else { text }
 }
 
 fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
@@ -150,7 +139,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
             vcc.end_text(0);
         }
         Err(fail) => {
-            vcc.write_message(&fail.text(&sources));
+            (vcc.sources, vcc.draft) = (sources, fail);
             return Err(vcc::CompileStopped);
         }
     }
@@ -160,13 +149,16 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
     }
     vcc.read("<builtin>", "builtin", builtin.into_bytes(), None, true)?;
     vcc.program()?;
+    // What was passed over may be what is missing.
+    vcc.unfailed()?;
     vcc.check()?;
+    vcc.unfailed()?;
     if vcc.program.default_backend.is_none() {
         vcc.hint(
             "Declare one: backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }, or `backend default none;`.",
         );
-        vcc.write_message("No backends or directors found in VCL program, at least one is necessary.\n");
-        return Err(vcc::CompileStopped);
+        let text = "No backends or directors found in VCL program, at least one is necessary.\n";
+        return vcc.fail_nowhere(Code::NoBackend, text);
     }
     vcc.lint();
     Ok(())
@@ -175,7 +167,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
 impl Diagnostics {
     /// The text as the CLI answers it, with status 106.
     pub fn for_cli(&self) -> String {
-        let text = &self.text;
+        let text = self.to_string();
         let end = if text.ends_with('\n') { "" } else { "\n" };
         format!(
             "Message from VCC-compiler:\n{text}{end}Running VCC-compiler failed, exited with 2\nVCL compilation failed"

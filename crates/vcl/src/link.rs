@@ -6,7 +6,7 @@ use tables::vclvars::Method;
 use crate::program::{BackendAddress, NO_SUB, Op, SourceInfo, Sub};
 use crate::symbols::{SymId, What};
 use crate::vcc::{CompileStopped, R, Vcc};
-use crate::{Compiled, program::Program};
+use crate::{Compiled, Diagnostics, program::Program};
 
 impl Vcc<'_> {
     pub fn link(mut self) -> R<Compiled> {
@@ -52,7 +52,7 @@ impl Vcc<'_> {
             crate::optimise::optimise(&mut program);
         }
         assert_linked(&program);
-        Ok(Compiled { program, warnings: crate::printable(self.text) })
+        Ok(Compiled { program, warnings: Diagnostics(self.found) })
     }
 
     fn index_of(&self, sym: SymId) -> R<u32> {

@@ -7,18 +7,23 @@
 use tables::vclvars::{HeadId, Method, Return, Var};
 use tables::vmods::Func;
 
+use crate::code::Code;
+use crate::diag::{Draft, Fix, Span};
 use crate::ir::{Expr, Node};
 use crate::symbols::What;
+use crate::token::Tok;
 use crate::vcc::Vcc;
 
 /// What is odd about a stretch of tokens.
 #[derive(Debug)]
 pub(crate) struct Remark {
+    code: Code,
     first: u32,
     last: u32,
     text: String,
     /// Another place that belongs to it, and what is said there.
     other: Option<(&'static str, u32)>,
+    fix: Option<Fix<Span>>,
 }
 
 /// What a `set` sets.
@@ -55,19 +60,26 @@ impl Vcc<'_> {
     // --- while parsing
 
     /// Notes a remark on the tokens from `first` to `last`.
-    pub fn remark(&mut self, first: usize, last: usize, text: &str) {
+    pub fn remark(&mut self, code: Code, first: usize, last: usize, text: &str) {
+        self.remark_fixed(code, (first, last), text, None);
+    }
+
+    /// One that leaves one thing to do.
+    pub fn remark_fixed(&mut self, code: Code, (first, last): (usize, usize), text: &str, fix: Option<Fix<Span>>) {
         let (first, last) = (first as u32, last as u32);
-        self.remarks.push(Remark { first, last, text: text.to_owned(), other: None });
+        self.remarks.push(Remark { code, first, last, text: text.to_owned(), other: None, fix });
     }
 
     /// One more part of a subroutine whose `earlier` part leaves it on every way.
     pub fn remark_part(&mut self, at: u32, earlier: u32, name: &str) {
         let text = format!("This part of {name} is never reached: an earlier part always returns.\n");
         self.remarks.push(Remark {
+            code: Code::Unreachable,
             first: at,
             last: at,
             text,
             other: Some(("The earlier part begins here:\n", earlier)),
+            fix: None,
         });
     }
 
@@ -79,7 +91,11 @@ impl Vcc<'_> {
         let Node::Str(index) = right.node else { return };
         if looks_like_a_pattern(&self.program.strings[index as usize]) {
             let last = self.at.saturating_sub(1);
-            self.remark(first, last, "== and != compare whole texts: this one is a pattern, which is for ~ and !~.\n");
+            let operator = self.tokens[first.saturating_sub(1)];
+            let (old, new) = if operator.tok == Tok::Eq { ("==", "~") } else { ("!=", "!~") };
+            let fix = Fix::one(format!("Replace {old} by {new}"), operator.span(), new);
+            let text = "== and != compare whole texts: this one is a pattern, which is for ~ and !~.\n";
+            self.remark_fixed(Code::PatternCompared, (first, last), text, Some(fix));
         }
     }
 
@@ -120,11 +136,11 @@ impl Vcc<'_> {
         remarks.retain(|remark| self.is_written(remark.first));
         remarks.sort_by_key(|remark| remark.first);
         remarks.dedup_by_key(|remark| (remark.first, remark.text.clone()));
-        for remark in remarks.iter().take(MAX) {
-            self.write_message(&remark.text);
+        for remark in remarks.into_iter().take(MAX) {
+            self.draft = Draft::new(remark.code, remark.text).fixed(remark.fix);
             self.show_until(remark.first as usize, remark.last as usize + 1);
             if let Some((text, at)) = remark.other {
-                self.write_message(text);
+                self.say(text);
                 let token = self.tokens[at as usize];
                 self.show(&token);
             }
@@ -167,7 +183,7 @@ impl Vcc<'_> {
                 let works: Vec<&str> = func.scope.iter().map(Method::sub_name).collect();
                 let text =
                     format!("{}() works in {} only, and fails in {}.\n", func.name, works.join(", "), wrong.join(", "));
-                self.remark(first as usize, last as usize, &text);
+                self.remark(Code::WrongPlace, first as usize, last as usize, &text);
             }
         }
     }
@@ -203,7 +219,7 @@ impl Vcc<'_> {
             }
             let names: Vec<&str> = subs.iter().map(|m| m.sub_name()).collect();
             let text = format!("{} does nothing when set in {}: {reason}.\n", var.name(), names.join(", "));
-            self.remark(first as usize, last as usize, &text);
+            self.remark(Code::WrongPlace, first as usize, last as usize, &text);
         }
     }
 
@@ -220,7 +236,9 @@ impl Vcc<'_> {
         }
         for (first, last) in found {
             let text = "The request that is piped was copied before vcl_pipe: set bereq.http.Connection.\n";
-            self.remark(first as usize, last as usize, text);
+            let (src, start, _) = self.tokens[first as usize].span();
+            let fix = Fix::one("Set bereq.http.Connection", (src, start, start), "be");
+            self.remark_fixed(Code::WrongPlace, (first as usize, last as usize), text, Some(fix));
         }
     }
 
@@ -262,7 +280,7 @@ impl Vcc<'_> {
             }
         }
         for (first, last, text) in found {
-            self.remark(first as usize, last as usize, &text);
+            self.remark(Code::Stored, first as usize, last as usize, &text);
         }
     }
 

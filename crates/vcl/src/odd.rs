@@ -106,7 +106,7 @@ fn kind_of(c: Option<char>) -> (OddKind, Option<char>) {
 
 impl OddCharacter {
     /// Whether ASCII, or nothing, stands for it.
-    fn is_replaced(&self) -> bool {
+    pub fn is_replaced(&self) -> bool {
         self.kind != OddKind::Other
     }
 }

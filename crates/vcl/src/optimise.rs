@@ -208,7 +208,7 @@ mod tests {
         let text =
             format!("vcl 4.1; backend b none; sub vcl_recv {{ {body} }} sub vcl_builtin_recv {{ return (hash); }}");
         let compiled = compile("<vcl.inline>", text.as_bytes(), &SourceBundle::default(), &Options::default());
-        compiled.unwrap_or_else(|e| panic!("{}", e.text)).program
+        compiled.unwrap_or_else(|e| panic!("{}", e)).program
     }
 
     fn shown(body: &str) -> String {

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::odd::to_ascii_in_place;
-use crate::token::{LexError, Tok, Token, lex};
+use crate::token::{Tok, Token, lex};
 
 /// Attributes of a backend, without their dot.
 pub use crate::backends::BACKEND_FIELDS;
@@ -461,8 +461,8 @@ pub(crate) fn patient_tokens(text: &[u8]) -> (Vec<Token>, Vec<Range<usize>>) {
             token.start += from as u32;
             token.end += from as u32;
         }
-        let Err(LexError { parts, .. }) = result else { break };
-        let at = from + parts.first().map_or(0, |(_, start, _)| *start as usize);
+        let Err(error) = result else { break };
+        let at = from + error.first_place().map_or(0, |(_, start, _)| start as usize);
         let end = text[at..].iter().position(|c| *c == b'\n').map_or(text.len(), |n| at + n);
         unread.push(at..end);
         out.extend(structure(text, at, end));

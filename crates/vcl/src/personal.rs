@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use tables::dialects::Dialect;
 use tables::vclvars::{HeadId, Method, Return, Var};
 
+use crate::code::Code;
 use crate::program::{Callee, Compare, Op};
 use crate::vcc::Vcc;
 
@@ -58,7 +59,12 @@ impl Vcc<'_> {
         for (at, ways) in found.lookups {
             let missing = all(ways).fold(0, |sum, known| sum | missing(known));
             if missing != 0 {
-                self.remark(at as usize - 2, at as usize + 1, &text(missing, self.program.dialect));
+                self.remark(
+                    Code::MayBePersonal,
+                    at as usize - 2,
+                    at as usize + 1,
+                    &text(missing, self.program.dialect),
+                );
             }
         }
     }

@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use tables::vclvars::{HeadId, Method, Return, Var};
 
+use crate::code::Code;
 use crate::program::{Callee, Compare, Op};
 use crate::vcc::Vcc;
 
@@ -79,7 +80,7 @@ impl Vcc<'_> {
             }
         }
         for at in found.restarts {
-            self.remark(at as usize - 2, at as usize + 1, TEXT);
+            self.remark(Code::RestartLoop, at as usize - 2, at as usize + 1, TEXT);
         }
     }
 

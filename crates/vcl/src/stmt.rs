@@ -3,6 +3,7 @@
 
 use tables::vclvars::{Method, Return, Type};
 
+use crate::code::Code;
 use crate::emit::BodyPart;
 use crate::hint::ELSE_WORDS;
 use crate::ir::{Expr, Node};
@@ -32,7 +33,7 @@ impl Vcc<'_> {
             // One more `return` is a common safeguard, and harmless.
             if ends && !said && matches!(self.tok(), Tok::C(b'{') | Tok::Id) && !self.here_is("return") {
                 said = true;
-                self.remark(self.at, self.at, NOT_REACHED);
+                self.remark(Code::Unreachable, self.at, self.at, NOT_REACHED);
             }
             match self.tok() {
                 Tok::C(b'{') => ends |= self.block()?,
@@ -48,7 +49,7 @@ impl Vcc<'_> {
                     ends |= self.statement()?;
                     self.statement_place = outer;
                 }
-                _ => return self.fail("Expected an action, 'if', '{' or '}'\n"),
+                _ => return self.fail(Code::Syntax, "Expected an action, 'if', '{' or '}'\n"),
             }
         }
         self.leave();
@@ -59,17 +60,20 @@ impl Vcc<'_> {
     fn text_ends<T>(&mut self) -> R<T> {
         let says = "Symbol cannot be used here: the text ends inside a subroutine.\n";
         match self.hint_text_ends() {
-            Some(brace) => self.fail_at(says, &brace),
-            None => self.fail(says),
+            Some(brace) => self.fail_at(Code::Unclosed, says, &brace),
+            None => self.fail(Code::Unclosed, says),
         }
     }
 
     pub fn inline_c<T>(&mut self) -> R<T> {
         if self.options.allow_inline_c {
-            return self.fail("Inline-C is not supported: say it in VCL, or with std, header or cookie functions\n");
+            return self.fail(
+                Code::InlineC,
+                "Inline-C is not supported: say it in VCL, or with std, header or cookie functions\n",
+            );
         }
         self.hint("VCL and its modules (std, header, cookie, digest, uuid, geoip2, accept, ...) do what inline C is used for.");
-        self.fail("Inline-C not allowed\n")
+        self.fail(Code::InlineC, "Inline-C not allowed\n")
     }
 
     /// Whether it always leaves the subroutine.
@@ -80,7 +84,7 @@ impl Vcc<'_> {
         }
         let id = match self.symbol(Kind::None, LookupScope::Partial) {
             Ok(id) => id,
-            Err(CompileStopped) => return self.fail("Symbol not found.\n"),
+            Err(CompileStopped) => return self.fail(Code::UnknownName, "Symbol not found.\n"),
         };
         let sym = self.syms.get(id);
         let (what, mask) = (sym.what, sym.action);
@@ -105,10 +109,12 @@ impl Vcc<'_> {
                 self.skip_c(b';')?;
                 self.emit_statement(e)?;
             }
-            What::Class(_, _, object) if self.names_method(object) => return self.fail("Syntax error.\n"),
+            What::Class(_, _, object) if self.names_method(object) => {
+                return self.fail(Code::WrongKind, "Syntax error.\n");
+            }
             _ => {
                 self.hint_open_braces(first);
-                return self.fail("Symbol cannot be used here.\n");
+                return self.fail(Code::WrongKind, "Symbol cannot be used here.\n");
             }
         }
         Ok(false)
@@ -116,7 +122,7 @@ impl Vcc<'_> {
 
     fn in_statement<T>(&mut self, e: R<T>, first: usize) -> R<T> {
         if e.is_err() && self.at != first {
-            self.write_message("While compiling function call:\n\n");
+            self.say("While compiling function call:\n\n");
             self.show_until(first, self.at);
         }
         e
@@ -203,7 +209,7 @@ impl Vcc<'_> {
             self.hint("A condition needs an `if`: else if (...) { ... }");
         }
         self.hint("What it is for stands in braces: else { ... }");
-        self.fail("'else' must be followed by 'if' or '{'\n")
+        self.fail(Code::Syntax, "'else' must be followed by 'if' or '{'\n")
     }
 
     fn call_sub(&mut self) -> R {
@@ -223,7 +229,7 @@ impl Vcc<'_> {
         // No function of ours gives a SUB: what is here can't be called.
         self.at = first;
         self.expr(Type::Sub)?;
-        self.fail("Calling a SUB value is not supported.\n")
+        self.fail(Code::WrongKind, "Calling a SUB value is not supported.\n")
     }
 
     fn set(&mut self) -> R {
@@ -322,8 +328,7 @@ impl Vcc<'_> {
         let (what, unset) = (sym.what, sym.unset);
         if unset.is_empty() {
             self.show_until(first, self.at);
-            self.write_message("Variable cannot be unset.\n");
-            return Err(CompileStopped);
+            return self.fail_nowhere(Code::ReadOnly, "Variable cannot be unset.\n");
         }
         self.add_use(first, self.at - 1, id, Access::Unset);
         self.skip_c(b';')?;
@@ -349,8 +354,8 @@ impl Vcc<'_> {
         }
         let Some(action) = Return::ALL.into_iter().find(|r| r.name() == word) else {
             let method = self.procs[current].method;
-            self.hint_return(&word, method);
-            return self.fail("Expected return action name.\n");
+            self.hint_return(&word, method, self.at);
+            return self.fail(Code::Return, "Expected return action name.\n");
         };
         let at = self.at as u32;
         self.procs[current].returns[action as usize].get_or_insert(at);
@@ -358,7 +363,7 @@ impl Vcc<'_> {
         if self.is_c(b'(') {
             self.return_argument(action)?;
         } else if matches!(action, Return::Synth | Return::Vcl) {
-            return self.fail("Missing argument.\n");
+            return self.fail(Code::Argument, "Missing argument.\n");
         } else {
             let op = self.procs[current].code.len() as u32;
             self.procs[current].leaves.push((op, at));
@@ -400,7 +405,7 @@ impl Vcc<'_> {
                 self.emit_value(e)?;
                 self.emit(Op::ReturnFail)?;
             }
-            _ => return self.fail_at("Arguments not allowed.\n", &open),
+            _ => return self.fail_at(Code::Argument, "Arguments not allowed.\n", &open),
         }
         self.skip_c(b')')
     }
@@ -422,7 +427,7 @@ impl Vcc<'_> {
         (sym.ty, sym.what) = (Ty::Object(module, object), What::Instance(index));
         let call = self.constructor_call(index, object);
         if call.is_err() {
-            self.write_message("While compiling function call:\n");
+            self.say("While compiling function call:\n");
         }
         let call = call?;
         self.skip_c(b';')?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What compiles, what doesn't, and what is said about it.
 
+mod fixes;
 mod hints;
 mod hostile;
 mod messages;
@@ -58,7 +59,7 @@ impl Sources for Few {
 
 fn try_compile(text: &str) -> Result<Compiled, String> {
     let options = Options { labels: vec!["lbl".into()], stores: vec!["s0".into()], ..Options::default() };
-    compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).map_err(|d| d.text)
+    compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).map_err(|d| d.to_string())
 }
 
 /// With a version and a backend in front.
@@ -187,7 +188,7 @@ fn names_without_addresses_or_with_many() {
     let compile = |host: &str, lazy_hosts: bool| {
         let text = format!("vcl 4.1; backend a {{ .host = \"{host}\"; }}");
         let options = Options { lazy_hosts, ..Options::default() };
-        compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).map_err(|d| d.text)
+        compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).map_err(|d| d.to_string())
     };
     for host in ["many", "nobody"] {
         assert!(compile(host, false).is_err(), "{host}");
@@ -196,7 +197,7 @@ fn names_without_addresses_or_with_many() {
         let vcl = compile(host, true).unwrap();
         let BackendAddress::Inet { name: Some(name), .. } = &vcl.program.backends[0].address else { panic!("{host}") };
         assert_eq!((name.port, name.found.len()), (81, found));
-        assert_eq!(vcl.warnings.contains("has no address now"), found == 0, "{}", vcl.warnings);
+        assert_eq!(vcl.warnings.to_string().contains("has no address now"), found == 0, "{}", vcl.warnings);
     }
     let vcl = compile("192.0.2.1", true).unwrap();
     assert!(matches!(&vcl.program.backends[0].address, BackendAddress::Inet { name: None, v4: Some(_), .. }));
@@ -250,7 +251,7 @@ fn includes_nest_and_are_relative_to_their_file() {
 fn a_file_that_includes_itself_is_refused() {
     let files = Few(&[("/a.vcl", "include \"/b.vcl\";"), ("/b.vcl", "include \"/a.vcl\";")]);
     let text = b"vcl 4.1; backend b none; include \"/a.vcl\";";
-    let reason = compile("<vcl.inline>", text, &files, &Options::default()).unwrap_err().text;
+    let reason = compile("<vcl.inline>", text, &files, &Options::default()).unwrap_err().to_string();
     assert!(reason.starts_with("Recursive use of file \"/a.vcl\""), "{reason}");
 }
 
@@ -259,8 +260,8 @@ fn unused_names_are_warnings_when_asked() {
     let options = Options { err_unref: false, ..Options::default() };
     let text = b"vcl 4.1; backend b none; sub foo { }";
     let compiled = compile("<vcl.inline>", text, &Few(&[]), &options).unwrap();
-    assert!(compiled.warnings.starts_with("Unused sub foo, defined:\n"), "{}", compiled.warnings);
-    assert!(compiled.warnings.ends_with("(That was just a warning)\n"));
+    assert!(compiled.warnings.to_string().starts_with("Unused sub foo, defined:\n"), "{}", compiled.warnings);
+    assert!(compiled.warnings.to_string().ends_with("(That was just a warning)\n"));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Tokens, and the source texts they point into.
 
+use crate::code::Code;
+use crate::diag::{Draft, Fix, Hint, Span};
 use crate::odd::{self, OddCharacter, OddKind};
 
 /// What a token is.
@@ -88,6 +90,12 @@ pub(crate) struct Token {
     pub num: f64,
 }
 
+impl Token {
+    pub fn span(&self) -> Span {
+        (self.src, self.start, self.end)
+    }
+}
+
 /// A source text.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -105,20 +113,12 @@ const NO_BLOB: &str = "Illegal BLOB character:\nOutside of texts a ':' begins an
 const NO_TABLE: &str = "Illegal BLOB character:\nTables of pairs \"...\": \"...\" are of Fastly's VCL. Here: if and elsif, or a module: kvstore, var.\n";
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What is wrong while reading tokens.
-pub(crate) struct LexError {
-    /// The message, and the stretches to show (each after its message).
-    pub parts: Vec<(String, u32, u32)>,
-    /// What to do about it, if there is more to say than the message does.
-    pub hint: Option<String>,
-}
-
-/// Splits `text` into tokens. Decoded BLOBs go to `blobs`.
-pub(crate) fn lex(text: &[u8], src: u32, blobs: &mut Vec<Box<[u8]>>, out: &mut Vec<Token>) -> Result<(), LexError> {
+/// Splits `text` into tokens, those of source `src`. Decoded BLOBs go to `blobs`.
+pub(crate) fn lex(text: &[u8], src: u32, blobs: &mut Vec<Box<[u8]>>, out: &mut Vec<Token>) -> Result<(), Draft> {
     Lexer { text, src, at: 0, blobs, out }.run().map_err(|error| {
         // Characters that aren't VCL's may be why something else seems wrong before them.
         let found = if text.contains(&0) { Vec::new() } else { odd::find(text) };
-        if found.is_empty() { error } else { odd_characters(text, &found) }
+        if found.is_empty() { error } else { odd_characters(text, src, &found) }
     })
 }
 
@@ -130,10 +130,6 @@ struct Lexer<'a> {
     out: &'a mut Vec<Token>,
 }
 
-fn fail<T>(message: &str, start: usize, end: usize) -> Result<T, LexError> {
-    Err(LexError { parts: vec![(message.to_owned(), start as u32, end as u32)], hint: None })
-}
-
 pub(crate) fn is_id_start(c: u8) -> bool {
     c.is_ascii_alphabetic()
 }
@@ -143,13 +139,17 @@ pub(crate) fn is_id(c: u8) -> bool {
 }
 
 impl Lexer<'_> {
-    fn run(&mut self) -> Result<(), LexError> {
+    fn fail<T>(&self, code: Code, message: &str, start: usize, end: usize) -> Result<T, Draft> {
+        Err(Draft::at(code, message, (self.src, start as u32, end as u32)))
+    }
+
+    fn run(&mut self) -> Result<(), Draft> {
         if let Some(at) = self.text.iter().position(|c| *c == 0) {
             let reason = match self.text {
                 [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "This file is in UTF-16; VCL is ASCII or UTF-8.\n",
                 _ => "This is a NUL byte.\n",
             };
-            return fail(&format!("Syntax error at\n{reason}"), at, at + 1);
+            return self.fail(Code::Character, &format!("Syntax error at\n{reason}"), at, at + 1);
         }
         // Editors leave it at the beginning of a file.
         if self.text.starts_with(BYTE_ORDER_MARK) {
@@ -178,15 +178,16 @@ impl Lexer<'_> {
         self.at = end;
     }
 
-    fn comment(&mut self) -> Result<(), LexError> {
+    fn comment(&mut self) -> Result<(), Draft> {
         let mut q = self.at + 2;
         while q < self.text.len() {
             match self.text[q..] {
                 [b'/', b'*', ..] => {
                     let (first, second) = (self.at as u32, q as u32);
-                    let text = "/* ... */ comment contains /*\n".into();
-                    let parts = vec![(text, first, first + 2), (String::new(), second, second + 2)];
-                    return Err(LexError { parts, hint: None });
+                    let text = "/* ... */ comment contains /*\n";
+                    let mut nested = Draft::at(Code::Unclosed, text, (self.src, first, first + 2));
+                    nested.show((self.src, second, second + 2));
+                    return Err(nested);
                 }
                 [b'*', b'/', ..] => {
                     self.at = q + 2;
@@ -195,10 +196,10 @@ impl Lexer<'_> {
                 _ => q += 1,
             }
         }
-        fail("Unterminated /* ... */ comment, starting at\n", self.at, self.at + 2)
+        self.fail(Code::Unclosed, "Unterminated /* ... */ comment, starting at\n", self.at, self.at + 2)
     }
 
-    fn delimited(&mut self, len: usize, close: &[u8], what: &str, tok: Tok) -> Result<(), LexError> {
+    fn delimited(&mut self, len: usize, close: &[u8], what: &str, tok: Tok) -> Result<(), Draft> {
         let body = &self.text[self.at + len..];
         let end = match what {
             // A plain string ends on its line.
@@ -213,7 +214,12 @@ impl Lexer<'_> {
                 "string" => "A text in \"...\" ends on its line; one of several stands in {\"...\"}.\n",
                 _ => "",
             };
-            return fail(&format!("Unterminated {what}, starting at\n{reason}"), self.at, self.at + len);
+            return self.fail(
+                Code::Unclosed,
+                &format!("Unterminated {what}, starting at\n{reason}"),
+                self.at,
+                self.at + len,
+            );
         };
         let quote = if tok == Tok::Str { len as u8 } else { 0 };
         self.push(tok, self.at + len + n + len, 0.0);
@@ -223,7 +229,7 @@ impl Lexer<'_> {
 
     /// Which of the texts a bad one gets, varnishd's cases ask for: it looks at whole groups of four only, so that what stops
     /// in the last few bytes of a source lacks its colon.
-    fn blob(&mut self) -> Result<(), LexError> {
+    fn blob(&mut self) -> Result<(), Draft> {
         let from = self.at + 1;
         let rest = &self.text[from..];
         let stop = base64_stop(rest);
@@ -245,10 +251,10 @@ impl Lexer<'_> {
             _ if stop > 0 => ("Illegal BLOB character:\n", stop),
             _ => (if after_text { NO_TABLE } else { NO_BLOB }, stop),
         };
-        fail(text, self.at, (from + at + 1).min(self.text.len()))
+        self.fail(Code::Blob, text, self.at, (from + at + 1).min(self.text.len()))
     }
 
-    fn word(&mut self) -> Result<(), LexError> {
+    fn word(&mut self) -> Result<(), Draft> {
         let rest = &self.text[self.at..];
         if let Some((_, tok)) = PAIRS.iter().find(|(pair, _)| rest.starts_with(*pair)) {
             self.push(*tok, self.at + 2, 0.0);
@@ -266,19 +272,19 @@ impl Lexer<'_> {
                 b'_' => "Names begin with a letter.\n",
                 _ => "",
             };
-            return fail(&format!("Syntax error at\n{reason}"), self.at, self.at + 1);
+            return self.fail(Code::Character, &format!("Syntax error at\n{reason}"), self.at, self.at + 1);
         }
         Ok(())
     }
 
     /// RFC 8941 bounds the digits: 15 of an integer; 12 before and 3 after a point. Before 7.0 nothing did, so a number
     /// with a unit may have more: it is no field of HTTP.
-    fn number(&mut self) -> Result<(), LexError> {
+    fn number(&mut self) -> Result<(), Draft> {
         let rest = &self.text[self.at..];
         let whole = rest.iter().take_while(|c| c.is_ascii_digit()).count();
         if rest.get(whole) != Some(&b'.') {
             if whole > 15 && !has_unit(&rest[whole..]) {
-                return fail("Too many digits for integer.\n", self.at, self.at + whole);
+                return self.fail(Code::Limit, "Too many digits for integer.\n", self.at, self.at + whole);
             }
             let num = number(&rest[..whole]);
             self.push(Tok::Int, self.at + whole, num);
@@ -287,7 +293,7 @@ impl Lexer<'_> {
         let part = rest[whole + 1..].iter().take_while(|c| c.is_ascii_digit()).count();
         let end = whole + 1 + part;
         if (whole > 12 || part > 3) && !has_unit(&rest[end..]) {
-            return fail("Too many digits for real.\n", self.at, self.at + end);
+            return self.fail(Code::Limit, "Too many digits for real.\n", self.at, self.at + end);
         }
         let num = number(&rest[..end]);
         self.push(Tok::Real, self.at + end, num);
@@ -296,7 +302,7 @@ impl Lexer<'_> {
 }
 
 /// The first of a text's characters that aren't VCL's, and how many there are of each kind.
-fn odd_characters(text: &[u8], found: &[OddCharacter]) -> LexError {
+fn odd_characters(text: &[u8], src: u32, found: &[OddCharacter]) -> Draft {
     let first = &found[0];
     let c = odd::decode(&text[first.at.clone()]).0;
     let number = c.map_or(0, u32::from);
@@ -317,7 +323,13 @@ fn odd_characters(text: &[u8], found: &[OddCharacter]) -> LexError {
         format!("This is {name}; outside of texts and comments VCL is ASCII.")
     };
     let (start, end) = (first.at.start as u32, first.at.end as u32);
-    LexError { parts: vec![(format!("Syntax error at\n{reason}\n"), start, end)], hint: odd::summary(found) }
+    let edits = found.iter().filter(|odd| odd.is_replaced()).map(|odd| {
+        let at = (src, odd.at.start as u32, odd.at.end as u32);
+        (at, odd.ascii.into_iter().collect::<String>())
+    });
+    let fix = Fix { title: "Replace all such characters by VCL's".to_owned(), edits: edits.collect() };
+    let hint = odd::summary(found).map(|text| Hint::with(text, fix));
+    Draft::at(Code::Character, format!("Syntax error at\n{reason}\n"), (src, start, end)).hinted(hint)
 }
 
 fn has_unit(after: &[u8]) -> bool {

@@ -4,6 +4,7 @@
 use tables::vclvars::Type;
 use tables::vmods;
 
+use crate::code::Code;
 use crate::program::Import;
 use crate::symbols::{Kind, Ty, What};
 use crate::token::Tok;
@@ -16,6 +17,7 @@ impl Vcc<'_> {
     pub fn program(&mut self) -> R {
         if !self.here_is("vcl") {
             return self.fail(
+                Code::Version,
                 "VCL version declaration missing\n\
                  Update your VCL to Version 4 syntax, and add\n\
                  \tvcl 4.1;\n\
@@ -23,24 +25,42 @@ impl Vcc<'_> {
             );
         }
         self.version()?;
-        loop {
-            let token = self.token();
-            match token.tok {
-                Tok::End if self.at + 1 == self.tokens.len() => return Ok(()),
-                // Where the user's text ends and the built-in VCL begins.
-                Tok::End => self.next(),
-                Tok::InlineC => return self.inline_c(),
-                _ if self.here_is("acl") => self.acl()?,
-                _ if self.here_is("sub") => self.sub()?,
-                _ if self.here_is("backend") => self.backend()?,
-                _ if self.here_is("probe") => self.probe()?,
-                _ if self.here_is("import") => self.import()?,
-                _ if self.here_is("vcl") => self.version()?,
-                _ => {
-                    self.hint_outside();
-                    let found = self.token_name(&token);
-                    return self.fail(&format!("{DECLARATIONS}{found} at\n"));
-                }
+        while self.at + 1 < self.tokens.len() {
+            let first = self.at;
+            // It may close what was passed over.
+            if self.is_c(b'}') && self.unfailed().is_err() {
+                self.skip_declaration(first);
+                continue;
+            }
+            let declared = self.declaration();
+            let is_whole = declared.is_ok();
+            self.recover(declared)?;
+            if !is_whole {
+                self.skip_declaration(first);
+            }
+        }
+        Ok(())
+    }
+
+    fn declaration(&mut self) -> R {
+        let token = self.token();
+        match token.tok {
+            // Where the user's text ends and the built-in VCL begins.
+            Tok::End => {
+                self.next();
+                Ok(())
+            }
+            Tok::InlineC => self.inline_c(),
+            _ if self.here_is("acl") => self.acl(),
+            _ if self.here_is("sub") => self.sub(),
+            _ if self.here_is("backend") => self.backend(),
+            _ if self.here_is("probe") => self.probe(),
+            _ if self.here_is("import") => self.import(),
+            _ if self.here_is("vcl") => self.version(),
+            _ => {
+                self.hint_outside();
+                let found = self.token_name(&token);
+                self.fail(Code::Syntax, &format!("{DECLARATIONS}{found} at\n"))
             }
         }
     }
@@ -52,16 +72,16 @@ impl Vcc<'_> {
         self.expect(Tok::Real)?;
         let text = self.text_of(&self.token());
         let &[major, b'.', minor] = text.as_bytes() else {
-            return self.fail("Don't play silly buggers with VCL version numbers\n");
+            return self.fail(Code::Version, "Don't play silly buggers with VCL version numbers\n");
         };
         let syntax = (major - b'0') * 10 + (minor - b'0');
         self.next();
         if !(40..=41).contains(&syntax) {
             self.hint("That is the version of the language, not of a release: write `vcl 4.1;`.");
-            return self.fail_since(&format!("VCL version {text} not supported.\n"), first);
+            return self.fail_since(Code::Version, &format!("VCL version {text} not supported.\n"), first);
         }
         if !self.is_c(b';') {
-            return self.fail_since("Expected 'vcl N.N;' found no semi-colon\n", first);
+            return self.fail_since(Code::Syntax, "Expected 'vcl N.N;' found no semi-colon\n", first);
         }
         self.next();
         if self.syntax == 0 {
@@ -70,7 +90,7 @@ impl Vcc<'_> {
         if syntax > self.syntax {
             let top = format!("{}.{}", self.syntax / 10, self.syntax % 10);
             let say = format!("VCL version {text} higher than the top level version {top}\n");
-            return self.fail_since(&say, first);
+            return self.fail_since(Code::Version, &say, first);
         }
         Ok(())
     }
@@ -93,15 +113,15 @@ impl Vcc<'_> {
                 let proc = &self.procs[index as usize];
                 let defined = proc.def.filter(|_| proc.method.is_none() && !builtin);
                 if let Some(def) = defined {
-                    self.write_message(&format!("Subroutine '{name}' redefined\n"));
+                    self.begin(Code::Redefined, &format!("Subroutine '{name}' redefined\n"));
                     self.show(&token);
                     let def = self.tokens[def as usize];
-                    return self.fail_at("Previously defined here:\n", &def);
+                    return self.fail_at(Code::Redefined, "Previously defined here:\n", &def);
                 }
                 index as usize
             }
             _ if !builtin && name.len() >= 4 && name[..4].eq_ignore_ascii_case("vcl_") => {
-                return self.reserved_sub(&token);
+                return self.reserved_sub(at);
             }
             _ => self.new_proc(id, &name),
         };
@@ -128,12 +148,13 @@ impl Vcc<'_> {
         index
     }
 
-    fn reserved_sub<T>(&mut self, token: &crate::token::Token) -> R<T> {
+    fn reserved_sub<T>(&mut self, at: usize) -> R<T> {
+        let token = &self.tokens[at].to_owned();
         let name = self.text_of(token);
-        self.hint_sub(&name);
-        self.write_message("The names 'vcl_*' are reserved for subroutines.\n");
+        self.hint_sub(&name, at);
+        self.begin(Code::ReservedName, "The names 'vcl_*' are reserved for subroutines.\n");
         self.show(token);
-        self.write_message("Valid vcl_* subroutines are:\n");
+        self.say("Valid vcl_* subroutines are:\n");
         // Those of the machine first, then their parts.
         let (mut names, parts): (Vec<String>, Vec<String>) = self
             .builtin_subs
@@ -143,7 +164,7 @@ impl Vcc<'_> {
         names.sort();
         names.extend(parts);
         let list: String = names.iter().map(|n| format!("\t{n}\n")).collect();
-        self.write_message(&list);
+        self.say(&list);
         Err(CompileStopped)
     }
 
@@ -152,7 +173,7 @@ impl Vcc<'_> {
         let first = self.at;
         self.next();
         self.expect(Tok::Id)?;
-        let module_token = self.token();
+        let (module_at, module_token) = (self.at, self.token());
         let module_name = self.text_of(&module_token);
         if self.is_word(&self.peek(1), "as") {
             self.next();
@@ -169,13 +190,13 @@ impl Vcc<'_> {
         }
         self.skip_c(b';')?;
         let Some(module) = self.options.modules.find(&module_name) else {
-            return self.missing_module(&module_name, &module_token);
+            return self.missing_module(&module_name, module_at);
         };
         if let What::Module(other) = self.syms.get(id).what {
             if other.name == module.name {
                 return Ok(());
             }
-            return self.fail_since(&format!("Another module already imported as {name}.\n"), first);
+            return self.fail_since(Code::Redefined, &format!("Another module already imported as {name}.\n"), first);
         }
         self.bind_module(id, &name, module, first);
         Ok(())
@@ -211,40 +232,36 @@ impl Vcc<'_> {
         let id = self.syms.builtin("std", Kind::Vmod, Type::Void, What::Nothing);
         let first = self.at;
         self.bind_module(id, "std", module, first);
-        self.remark(
-            first,
-            first,
-            "`import std;` is missing: it is imported from here on. Write it at the top of the file.\n",
-        );
+        let text = "`import std;` is missing: it is imported from here on. Write it at the top of the file.\n";
+        let fix = self.import_fix("std", first);
+        self.remark_fixed(Code::ImportMissing, (first, first), text, fix);
         true
     }
 
     fn import_from(&mut self) -> R {
         if !self.here_is("from") {
-            return self.fail("Expected 'from path ...'\n");
+            return self.fail(Code::Syntax, "Expected 'from path ...'\n");
         }
         self.next();
         self.expect(Tok::Str)?;
         let token = self.token();
         if !self.options.unsafe_path && self.content(&token).contains(&b'/') {
             let shown = self.token_name(&token);
-            return self.fail(&format!("'import ... from path ...' is unsafe.\nAt:{shown}"));
+            return self.fail(Code::File, &format!("'import ... from path ...' is unsafe.\nAt:{shown}"));
         }
         self.next();
         Ok(())
     }
 
-    fn missing_module<T>(&mut self, name: &str, token: &crate::token::Token) -> R<T> {
-        self.hint_module(name);
-        self.write_message(&format!("Could not find VMOD {name}\n"));
+    fn missing_module<T>(&mut self, name: &str, at: usize) -> R<T> {
+        let token = &self.tokens[at].to_owned();
+        self.hint_module(name, at);
+        self.begin(Code::UnknownModule, &format!("Could not find VMOD {name}\n"));
         if let Some(missing) = vmods::Missing::find(name) {
-            self.write_message(&format!(
-                "\t({}; not built into Lacquer. Instead: {})\n",
-                missing.what, missing.instead
-            ));
+            self.say(&format!("\t({}; not built into Lacquer. Instead: {})\n", missing.what, missing.instead));
         } else {
             let built: Vec<&str> = self.options.modules.iter().map(|module| module.name).collect();
-            self.write_message(&format!("\t(Lacquer loads no shared objects; built in: {})\n", built.join(", ")));
+            self.say(&format!("\t(Lacquer loads no shared objects; built in: {})\n", built.join(", ")));
         }
         self.stop_at(token)
     }

@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::code::Code;
 use crate::program::HostName;
 use crate::token::{Tok, Token};
 use crate::vcc::{R, Vcc};
@@ -22,9 +23,10 @@ impl Vcc<'_> {
             return Ok(seconds);
         }
         let shown = self.token_name(&self.token());
-        self.fail(&format!(
-            "Unknown duration unit {shown}\nLegal duration units are 'ms', 's', 'm', 'h', 'd', 'w' and 'y'\n"
-        ))
+        self.fail(
+            Code::Unit,
+            &format!("Unknown duration unit {shown}\nLegal duration units are 'ms', 's', 'm', 'h', 'd', 'w' and 'y'\n"),
+        )
     }
 
     /// `10s`, where nothing else may stand.
@@ -42,7 +44,7 @@ impl Vcc<'_> {
         self.expect(Tok::Int)?;
         let token = self.token();
         if token.num > f64::from(u32::MAX) {
-            return self.fail("Number is too large.\n");
+            return self.fail(Code::Limit, "Number is too large.\n");
         }
         self.next();
         Ok(token.num as u32)
@@ -55,7 +57,7 @@ impl Vcc<'_> {
         let unit = self.token();
         let shown = self.token_name(&unit);
         if unit.tok != Tok::Id {
-            return self.fail(&format!("Expected BYTES unit (B, KB, MB...) got {shown}\n"));
+            return self.fail(Code::Unit, &format!("Expected BYTES unit (B, KB, MB...) got {shown}\n"));
         }
         let word = self.text_of(&unit).to_ascii_lowercase();
         let shift = match word.strip_suffix('b').unwrap_or(&word) {
@@ -65,10 +67,10 @@ impl Vcc<'_> {
             "g" => 30,
             "t" => 40,
             "p" => 50,
-            _ => return self.fail(&format!("Unknown BYTES unit of measurement ([KMGTP][B]){shown}")),
+            _ => return self.fail(Code::Unit, &format!("Unknown BYTES unit of measurement ([KMGTP][B]){shown}")),
         };
         if shift == 0 && token.num.fract() != 0.0 {
-            return self.fail(&format!("Fractional BYTES not allowed{shown}"));
+            return self.fail(Code::Unit, &format!("Fractional BYTES not allowed{shown}"));
         }
         self.next();
         Ok((token.num * (1u64 << shift) as f64).round() as i64)
@@ -172,7 +174,7 @@ impl Vcc<'_> {
                     false => "(Sorry if that error message is gibberish.)\n",
                 };
                 let text = format!("{what} '{shown}' could not be resolved to an IP address:\n\t{reason}\n{sorry}");
-                return self.fail_at(&text, token);
+                return self.fail_at(Code::Address, &text, token);
             }
         };
         let mut resolved = ResolvedHost { v4: None, v6: None };
@@ -184,7 +186,7 @@ impl Vcc<'_> {
         }
         if found.is_empty() {
             let text = format!("{what} '{shown}': resolves to neither IPv4 nor IPv6 addresses.\n");
-            return self.fail_at(&text, token);
+            return self.fail_at(Code::Address, &text, token);
         }
         if wrong || usize::from(resolved.v4.is_some()) + usize::from(resolved.v6.is_some()) > families {
             let list: String = found.iter().map(|a| format!("\t{}:{}\n", a.ip(), a.port())).collect();
@@ -193,7 +195,7 @@ impl Vcc<'_> {
                 "{what} {shown}: resolves to too many addresses.\nOnly one IPv4 {and} IPv6 are allowed.\n\
                  Please specify which exact address you want to use, we found all of these:\n{list}"
             );
-            return self.fail_at(&text, token);
+            return self.fail_at(Code::Address, &text, token);
         }
         Ok(resolved)
     }
@@ -203,7 +205,7 @@ impl Vcc<'_> {
         let resolved = self.resolve(text, token, "IP constant", 1, 80)?;
         match resolved.v4.or(resolved.v6) {
             Some(addr) => Ok(addr),
-            None => self.fail_at("IP constant has no address\n", token),
+            None => self.fail_at(Code::Address, "IP constant has no address\n", token),
         }
     }
 }

@@ -8,14 +8,16 @@ use std::collections::HashMap;
 
 use tables::vclvars::{HeadId, Method, Type};
 
-use crate::diag;
+use crate::code::Code;
+use crate::diag::{self, Diagnostic, Draft, Hint, Severity};
+use crate::hint::DECLARED;
 use crate::lint::{Remark, Set};
 use crate::program::{Op, Program, SourceLocation};
 use crate::symbols::{ALWAYS, Kind, SymId, Symbols, Ty, What};
-use crate::token::{Source, Tok, Token};
+use crate::token::{Source, Tok, Token, is_id};
 use crate::{Options, Sources};
 
-/// Compiling ends: the message is in [`Vcc::text`].
+/// Compiling ends: the message is in [`Vcc::draft`].
 #[derive(Debug)]
 pub(crate) struct CompileStopped;
 
@@ -80,8 +82,12 @@ pub(crate) const MAX_OPS: usize = 4 << 20;
 pub(crate) struct Vcc<'a> {
     pub options: &'a Options,
     pub outside: &'a dyn Sources,
-    /// Messages.
-    pub text: String,
+    /// The message that is made.
+    pub draft: Draft,
+    /// Warnings and errors.
+    pub found: Vec<Diagnostic>,
+    /// Names that declarations with errors would have declared.
+    lost: Vec<String>,
     pub sources: Vec<Source>,
     pub tokens: Vec<Token>,
     /// The current token.
@@ -105,12 +111,9 @@ pub(crate) struct Vcc<'a> {
     last_place: (u32, usize, SourceLocation),
     /// The place of the statement that is compiled.
     pub statement_place: Option<u32>,
-    pub warned: bool,
     /// What warnings are made of, once the program is known to be right.
     pub remarks: Vec<Remark>,
     pub sets: Vec<Set>,
-    /// What to do about the error that ended it.
-    pub hint: Option<String>,
 }
 
 impl<'a> Vcc<'a> {
@@ -118,7 +121,9 @@ impl<'a> Vcc<'a> {
         let mut vcc = Vcc {
             options,
             outside,
-            text: String::new(),
+            draft: Draft::default(),
+            found: Vec::new(),
+            lost: Vec::new(),
             sources: Vec::new(),
             tokens: Vec::new(),
             at: 0,
@@ -139,10 +144,8 @@ impl<'a> Vcc<'a> {
             source_bytes: 0,
             last_place: (0, 0, SourceLocation { source: 0, line: 1, pos: 1 }),
             statement_place: None,
-            warned: false,
             remarks: Vec::new(),
             sets: Vec::new(),
-            hint: None,
         };
         vcc.predefine();
         vcc
@@ -227,8 +230,8 @@ impl<'a> Vcc<'a> {
         }
         self.hint_expected(tok);
         let found = self.token_name(&self.token());
-        self.text.push_str(&format!("Expected {} got {found}\nat\n", tok.expected()));
-        self.stop_here()
+        let code = if tok == Tok::C(b'{') { Code::MissingBrace } else { Code::Syntax };
+        self.fail(code, &format!("Expected {} got {found}\nat\n", tok.expected()))
     }
 
     pub fn skip(&mut self, tok: Tok) -> R {
@@ -256,19 +259,25 @@ impl<'a> Vcc<'a> {
 
     // --- messages
 
-    pub fn write_message(&mut self, text: &str) {
-        self.text.push_str(text);
+    /// Begins a message.
+    pub fn begin(&mut self, code: Code, text: &str) {
+        self.draft.code(code);
+        self.draft.say(text);
+    }
+
+    /// Goes on with the message.
+    pub fn say(&mut self, text: &str) {
+        self.draft.say(text);
     }
 
     pub fn show(&mut self, token: &Token) {
-        diag::show(&mut self.text, &self.sources, token);
+        self.draft.show(token.span());
     }
 
     /// Shows the stretch from token `first` to the one before `end`.
     pub fn show_until(&mut self, first: usize, end: usize) {
         let last = self.tokens[end.saturating_sub(1).max(first)];
-        let first = self.tokens[first];
-        diag::show_range(&mut self.text, &self.sources, &first, &last);
+        self.draft.show_range(self.tokens[first].span(), last.span());
     }
 
     pub fn stop_at<T>(&mut self, token: &Token) -> R<T> {
@@ -276,39 +285,100 @@ impl<'a> Vcc<'a> {
         Err(CompileStopped)
     }
 
-    pub fn stop_here<T>(&mut self) -> R<T> {
-        let token = self.token();
-        self.stop_at(&token)
-    }
-
     /// Says `text` and shows the current token.
-    pub fn fail<T>(&mut self, text: &str) -> R<T> {
-        self.write_message(text);
-        self.stop_here()
+    pub fn fail<T>(&mut self, code: Code, text: &str) -> R<T> {
+        let token = self.token();
+        self.fail_at(code, text, &token)
     }
 
-    pub fn fail_at<T>(&mut self, text: &str, token: &Token) -> R<T> {
-        self.write_message(text);
+    pub fn fail_at<T>(&mut self, code: Code, text: &str, token: &Token) -> R<T> {
+        self.begin(code, text);
         self.stop_at(token)
     }
 
     /// Says `text` and shows from token `first` to before the current one.
-    pub fn fail_since<T>(&mut self, text: &str, first: usize) -> R<T> {
-        self.write_message(text);
+    pub fn fail_since<T>(&mut self, code: Code, text: &str, first: usize) -> R<T> {
+        self.begin(code, text);
         self.show_until(first, self.at);
         Err(CompileStopped)
     }
 
+    /// Says `text`, about no place.
+    pub fn fail_nowhere<T>(&mut self, code: Code, text: &str) -> R<T> {
+        self.begin(code, text);
+        Err(CompileStopped)
+    }
+
+    /// Notes what to do; the first hint is the nearest to the mistake.
+    pub fn hint(&mut self, hint: impl Into<Hint>) {
+        self.draft.hint(hint.into());
+    }
+
+    /// The message was a warning.
     pub fn warn(&mut self) {
-        self.write_message("(That was just a warning)\n");
-        self.warned = true;
+        let draft = std::mem::take(&mut self.draft);
+        self.found.push(draft.warning(&self.sources));
+    }
+
+    /// Notes the error that stopped something, once; `Ok` if to go on with what doesn't depend on it.
+    pub fn recover(&mut self, stopped: R) -> R {
+        if stopped.is_err() {
+            let draft = std::mem::take(&mut self.draft);
+            let is_noted = draft == Draft::default() && self.unfailed().is_err();
+            if !is_noted && !self.is_echo(&draft) {
+                let error = draft.error(&self.sources);
+                // A subroutine is looked at for each that calls it.
+                if !self.found.iter().any(|other| (other.code, &other.place) == (error.code, &error.place)) {
+                    self.found.push(error);
+                }
+            }
+            if self.found.iter().filter(|one| one.severity == Severity::Error).count() >= self.options.max_errors {
+                return Err(CompileStopped);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an error is about a name that is missing, or isn't whole, only because its declaration has another error.
+    fn is_echo(&self, draft: &Draft) -> bool {
+        let Some((src, start, _)) = draft.first_place().filter(|_| draft.is_about_a_name()) else { return false };
+        let text = &self.sources[src as usize].text[start as usize..];
+        let word = text.iter().take_while(|c| is_id(**c)).count();
+        self.lost.iter().any(|name| name.as_bytes() == &text[..word])
+    }
+
+    /// Goes on with the declaration behind the one at token `first`, which has an error. Nothing inside of a declaration looks
+    /// like the beginning of one, so that a '}' too few or too many doesn't matter.
+    pub fn skip_declaration(&mut self, first: usize) {
+        let begins = |at: usize| {
+            let [before, here, next] = [at - 1, at, at + 1].map(|at| self.tokens.get(at).copied());
+            here.is_some_and(|here| here.tok == Tok::Id && DECLARED.contains(&&*self.text_of(&here)))
+                && before.is_some_and(|before| matches!(before.tok, Tok::C(b'{' | b'}' | b';') | Tok::End))
+                && next.is_some_and(|next| matches!(next.tok, Tok::Id | Tok::Real))
+        };
+        let end = (first + 1..self.tokens.len()).find(|at| self.tokens[*at].tok == Tok::End || begins(*at));
+        let end = end.unwrap_or(self.tokens.len() - 1);
+        let declares = [&DECLARED[..], &["new"]].concat();
+        let pairs = self.tokens[first..end].windows(2).filter(|pair| pair[1].tok == Tok::Id);
+        let names = pairs.filter(|pair| declares.iter().any(|word| self.is_word(&pair[0], word)));
+        let names: Vec<String> = names.map(|pair| self.text_of(&pair[1])).collect();
+        self.lost.extend(names);
+        (self.at, self.depth, self.current, self.statement_place) = (end, 0, None, None);
+    }
+
+    /// Whether no error was found so far.
+    pub fn unfailed(&self) -> R {
+        match self.found.iter().any(|one| one.severity == Severity::Error) {
+            true => Err(CompileStopped),
+            false => Ok(()),
+        }
     }
 
     /// Guards against deep nesting: call [`Vcc::leave`] after it.
     pub fn enter(&mut self) -> R {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return self.fail("Too deeply nested.\n");
+            return self.fail(Code::Limit, "Too deeply nested.\n");
         }
         Ok(())
     }
@@ -335,7 +405,7 @@ impl<'a> Vcc<'a> {
         }
         let Some(bad) = bad else { return Ok(()) };
         let name: String = self.tokens[first..end].iter().map(|t| self.text_of(t)).collect();
-        self.write_message(&format!("Name of {what}, '{name}', contains illegal character '{bad}'\n"));
+        self.begin(Code::ReservedName, &format!("Name of {what}, '{name}', contains illegal character '{bad}'\n"));
         self.show_until(first, end);
         Err(CompileStopped)
     }
@@ -353,7 +423,7 @@ impl<'a> Vcc<'a> {
         let whole = loop {
             let token = self.tokens[at];
             if token.tok == Tok::Str && self.syntax < 41 {
-                return self.fail_at("Quoted headers are available for VCL >= 4.1.\nAt:", &token);
+                return self.fail_at(Code::Version, "Quoted headers are available for VCL >= 4.1.\nAt:", &token);
             }
             // Dots of a quoted field are not those between names.
             let part = if token.tok == Tok::Str { self.content_text(&token) } else { self.text_of(&token) };
@@ -390,15 +460,19 @@ impl<'a> Vcc<'a> {
     fn make_field(&mut self, parent: SymId, head: HeadId, name: &str, field: &str, token: &Token) -> R<SymId> {
         if field.len() >= 127 {
             let shown: String = field.chars().take(20).collect();
-            return self.fail_at(&format!("HTTP header ({shown}..) is too long.\n"), token);
+            return self.fail_at(Code::HeaderName, &format!("HTTP header ({shown}..) is too long.\n"), token);
         }
         if field.is_empty() {
             let name = &name[..name.len() - usize::from(name.ends_with('.'))];
-            return self.fail_at(&format!("Symbol '{name}.\"\"' has wrong type (none), expected var:\n"), token);
+            return self.fail_at(
+                Code::HeaderName,
+                &format!("Symbol '{name}.\"\"' has wrong type (none), expected var:\n"),
+                token,
+            );
         }
         if let Some(bad) = field.bytes().find(|c| !is_token_byte(*c)) {
             let shown = (bad as char).escape_default().to_string();
-            return self.fail_at(&format!("Invalid character '{shown}' in header name.\n"), token);
+            return self.fail_at(Code::HeaderName, &format!("Invalid character '{shown}' in header name.\n"), token);
         }
         let index = self.field_index(field)?;
         let id = self.syms.add(name, Kind::Var, Ty::T(Type::Header), ALWAYS, What::Field(head, index));
@@ -417,7 +491,7 @@ impl<'a> Vcc<'a> {
             return Ok(*index);
         }
         let Ok(index) = u16::try_from(self.program.headers.len()) else {
-            return self.fail("Too many different header names.\n");
+            return self.fail(Code::Limit, "Too many different header names.\n");
         };
         self.program.headers.push(field.as_bytes().into());
         self.fields.insert(field.as_bytes().to_vec(), index);
@@ -451,7 +525,7 @@ impl<'a> Vcc<'a> {
 
     fn not_found<T>(&mut self, name: &str, kind: Kind, first: usize) -> R<T> {
         let written: String = self.tokens[first..self.at].iter().map(|t| self.text_of(t)).collect();
-        self.write_message(&format!("Symbol not found: '{written}'"));
+        self.begin(Code::UnknownName, &format!("Symbol not found: '{written}'"));
         let other = self.syms.find(&name.to_ascii_lowercase(), kind, self.syntax, 40, 41);
         if let Some(sym) =
             other.map(|id| self.syms.get(id)).filter(|s| !matches!(s.kind, Kind::Object | Kind::Instance))
@@ -459,13 +533,13 @@ impl<'a> Vcc<'a> {
             let (lo, hi) = sym.versions;
             let lo = if lo >= 40 { format!(" {}.{} <=", lo / 10, lo % 10) } else { String::new() };
             let hi = if hi <= 41 { format!(" <= {}.{}", hi / 10, hi % 10) } else { String::new() };
-            self.text.push_str(&format!(" (Only available when{lo} VCL syntax{hi})"));
+            self.say(&format!(" (Only available when{lo} VCL syntax{hi})"));
         }
         if kind == Kind::None && self.tokens[first.saturating_sub(1)].tok == Tok::C(b'}') {
             self.hint_misspelt_else(&written);
         }
-        self.hint_name(&written, kind);
-        self.fail_since("\nAt: ", first)
+        self.hint_name(&written, kind, first, self.at.saturating_sub(1).max(first));
+        self.fail_since(Code::UnknownName, "\nAt: ", first)
     }
 
     fn check_kind(&mut self, id: SymId, kind: Kind, first: usize) -> R {
@@ -475,13 +549,20 @@ impl<'a> Vcc<'a> {
         }
         let (is, def, reference) = (sym.kind.name(), sym.def, sym.reference);
         let written: String = self.tokens[first..self.at].iter().map(|t| self.text_of(t)).collect();
-        self.write_message(&format!("Symbol '{written}' has wrong type ({is}), expected {}:\nAt: ", kind.name()));
+        self.begin(
+            Code::WrongKind,
+            &format!("Symbol '{written}' has wrong type ({is}), expected {}:\nAt: ", kind.name()),
+        );
         self.show_until(first, self.at);
         match (def, reference) {
-            (Some(def), _) => self.fail_at("Symbol was defined here: ", &self.tokens[def as usize].to_owned()),
-            (_, Some(at)) => self.fail_at("Symbol was declared here: ", &self.tokens[at as usize].to_owned()),
+            (Some(def), _) => {
+                self.fail_at(Code::WrongKind, "Symbol was defined here: ", &self.tokens[def as usize].to_owned())
+            }
+            (_, Some(at)) => {
+                self.fail_at(Code::WrongKind, "Symbol was declared here: ", &self.tokens[at as usize].to_owned())
+            }
             _ => {
-                self.write_message("Symbol was builtin\n");
+                self.say("Symbol was builtin\n");
                 Err(CompileStopped)
             }
         }
@@ -503,7 +584,7 @@ impl<'a> Vcc<'a> {
     pub fn create(&mut self, kind: Kind, ty: Type, what: What) -> R<SymId> {
         let token = self.token();
         if self.syntax >= 41 && kind != Kind::Sub && Self::has_vcl_prefix(self.bytes_of(&token)) {
-            return self.fail("Symbols named 'vcl_*' are reserved.\nAt:");
+            return self.fail(Code::ReservedName, "Symbols named 'vcl_*' are reserved.\nAt:");
         }
         let name = self.text_of(&token);
         let versions = (self.syntax, self.syntax);
@@ -531,16 +612,16 @@ impl<'a> Vcc<'a> {
                     Some(def) if sym.kind == kind => {
                         let word = kind.name();
                         let word = format!("{}{}", word[..1].to_ascii_uppercase(), &word[1..]);
-                        self.write_message(&format!("{word} '{name}' redefined.\n"));
+                        self.begin(Code::Redefined, &format!("{word} '{name}' redefined.\n"));
                         return self.redefined(&token, def);
                     }
                     Some(def) => {
-                        self.write_message(&format!("Name '{name}' already defined.\n"));
+                        self.begin(Code::Redefined, &format!("Name '{name}' already defined.\n"));
                         return self.redefined(&token, def);
                     }
                     None if sym.kind != kind => {
                         let text = format!("Name {name} must have type '{}'.\n", sym.kind.name());
-                        return self.fail(&text);
+                        return self.fail(Code::WrongKind, &text);
                     }
                     None => {
                         self.next();
@@ -558,7 +639,7 @@ impl<'a> Vcc<'a> {
     fn redefined<T>(&mut self, token: &Token, def: u32) -> R<T> {
         self.show(token);
         let def = self.tokens[def as usize];
-        self.fail_at("First definition:\n", &def)
+        self.fail_at(Code::Redefined, "First definition:\n", &def)
     }
 
     // --- constants

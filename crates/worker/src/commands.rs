@@ -335,7 +335,7 @@ fn load(worker: &Arc<Worker>, name: &str, file: &str) -> Result<Arc<LoadedVcl>, 
         labels: worker.vcls.labels(),
         ..Options::default()
     };
-    let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.text)?;
+    let compiled = vcl::compile(&main_name, &text, &bundle, &options).map_err(|wrong| wrong.to_string())?;
     let imported = |vmod: &&&Vmod| compiled.program.imports.iter().any(|import| import.module == vmod.signature.name);
     let mut has_tls = compiled.program.backends.iter().any(|decl| decl.tls.is_some());
     for need in worker.vmods.code.iter().filter(imported).flat_map(|vmod| vmod.needs) {

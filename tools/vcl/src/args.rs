@@ -9,6 +9,7 @@ use crate::help::is_for;
 pub(crate) enum Command {
     Help,
     Check,
+    Codes,
     Explain,
     Fmt,
     Lsp,
@@ -84,6 +85,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
     let (first, rest) = words.split_first().ok_or("a command is missing")?;
     args.command = match first.as_str() {
         "check" => Command::Check,
+        "codes" => Command::Codes,
         "explain" => Command::Explain,
         "fmt" => Command::Fmt,
         "lsp" => Command::Lsp,
@@ -140,6 +142,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
     }
     match (&args.command, args.files.len()) {
         (Command::Lsp, 0) => Ok(args),
+        (Command::Codes, _) => Ok(args),
         (Command::Lsp, _) => Err("lsp takes no files: the editor names them".to_owned()),
         (_, 0) => Err("a file is missing".to_owned()),
         (Command::Explain, 2..) => Err("explain takes one file".to_owned()),

@@ -2,11 +2,10 @@
 //! `lacquer vcl check`: all that is wrong with files, each judged with the files that include it.
 
 use serde_json::{Value, json};
-use vcl::Sources;
+use vcl::{Code, Diagnostic, Diagnostics, Place, Severity, Sources};
 
 use crate::args::{Args, Format};
-use crate::judge::{self, Finding, Judgement, Severity};
-use crate::messages::{self, Message};
+use crate::judge::{self, Finding, Judgement};
 use crate::show::{self, Colours};
 use crate::texts::Texts;
 use crate::{out, read};
@@ -52,8 +51,7 @@ struct Verdict {
 
 impl Verdict {
     fn unreadable(reason: &str) -> Verdict {
-        let message = messages::parse(reason, true).pop().unwrap_or_else(|| Message::parse(reason));
-        Verdict { findings: vec![Finding::nowhere(message)], notes: Vec::new() }
+        Verdict { findings: vec![Finding::nowhere(Diagnostic::error(Code::File, reason))], notes: Vec::new() }
     }
 
     fn check(texts: &Texts<'_>, file: &str, args: &Args) -> Verdict {
@@ -70,7 +68,7 @@ impl Verdict {
             let (own, others): (Vec<_>, Vec<_>) = judged.findings.into_iter().partition(is_own);
             verdict.notes.push(format!("judged with {root}, which includes it"));
             // What is wrong there may have kept it from being read.
-            if others.iter().any(|found| found.severity == Severity::Error) {
+            if others.iter().any(|found| found.diagnostic.severity == Severity::Error) {
                 verdict.notes.push(format!("{root} has errors of its own"));
                 is_alone = true;
             }
@@ -97,7 +95,7 @@ impl Verdict {
     }
 
     fn of_severity(&self, severity: Severity) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(move |found| found.severity == severity)
+        self.findings.iter().filter(move |found| found.diagnostic.severity == severity)
     }
 
     fn is_good(&self) -> bool {
@@ -106,7 +104,7 @@ impl Verdict {
 
     /// One line for one file.
     fn as_json(&self, file: &str) -> String {
-        let list = |severity| self.of_severity(severity).map(object_of).collect::<Vec<_>>();
+        let list = |severity| self.of_severity(severity).map(|found| object(&found.diagnostic)).collect::<Vec<_>>();
         let (errors, warnings) = (list(Severity::Error), list(Severity::Warning));
         let all =
             json!({ "file": file, "ok": self.is_good(), "errors": errors, "warnings": warnings, "notes": self.notes });
@@ -131,30 +129,27 @@ impl Verdict {
     }
 }
 
-fn object_of(found: &Finding) -> Value {
-    let mut object = object(&found.message);
-    object["code"] = found.code.into();
-    let related: Vec<Value> = found.related.iter().map(|(label, location)| {
-        json!({ "message": label, "source": location.path, "line": location.line(), "column": location.column() })
-    }).collect();
-    object["related"] = related.into();
-    object
-}
-
 /// The errors in what the compiler said.
-pub(crate) fn errors(text: &str) -> Vec<Value> {
-    messages::parse(text, true).iter().filter(|message| !message.warning).map(object).collect()
+pub(crate) fn errors(diagnostics: &Diagnostics) -> Vec<Value> {
+    diagnostics.0.iter().filter(|one| one.severity == Severity::Error).map(object).collect()
 }
 
-fn object(message: &Message) -> Value {
-    let place = message.place.as_ref();
+fn object(one: &Diagnostic) -> Value {
+    let at = one.place.as_ref();
+    let label = |(said, place): &(String, Place)| json!({ "message": said, "source": place.source, "line": place.line, "column": place.column });
+    let edit = |(Place { source, at, line, column }, new): &(Place, String)| json!({ "source": source, "line": line, "column": column, "start": at.start, "end": at.end, "new": new });
     json!({
-        "message": message.what,
-        "hint": message.hint,
-        "source": place.map(|p| &p.source),
-        "line": place.map(|p| p.line),
-        "column": place.map(|p| p.column),
-        "text": message.text,
+        "message": one.message,
+        "hint": one.hint,
+        "code": one.code.about().word,
+        "source": at.map(|place| &place.source),
+        "line": at.map(|place| place.line),
+        "column": at.map(|place| place.column),
+        "text": one.text.trim_end(),
+        "labels": one.labels.iter().map(label).collect::<Vec<_>>(),
+        "fix": one.fix.as_ref().map(|fix| {
+            json!({ "title": fix.title, "edits": fix.edits.iter().map(edit).collect::<Vec<_>>() })
+        }),
     })
 }
 

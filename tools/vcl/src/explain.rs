@@ -7,10 +7,10 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use toolkit::print;
 use vcl::program::{AclDecl, BackendAddress, BackendDecl, Program, SourceLocation};
-use vcl::{Sources, listing};
+use vcl::{Severity, Sources, listing};
 
 use crate::args::{Args, Format};
-use crate::judge::{self, Severity};
+use crate::judge;
 use crate::policy::{self, Fact, SubSummary};
 use crate::show::{self, Colours};
 use crate::texts::Texts;
@@ -32,7 +32,7 @@ fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
     texts.put(&name, &name, text.clone(), Value::Null);
     let found = judge::judge(&texts, &name, args).findings.into_iter();
     let errors: Vec<String> = found
-        .filter(|found| found.severity == Severity::Error)
+        .filter(|found| found.diagnostic.severity == Severity::Error)
         .map(|found| show::finding(&found, Colours::of(&std::io::stderr())))
         .collect();
     if !errors.is_empty() {
@@ -40,14 +40,14 @@ fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
     }
     let compiled = judge::program(&texts, &name, args)?;
     if args.code {
-        print::err(&compiled.warnings);
+        print::err(compiled.warnings.to_string());
         known_sub(args, &compiled.program.subs.iter().map(|sub| sub.name.clone()).collect::<Vec<_>>())?;
         return Ok(code(&compiled.program, args.sub.as_deref(), args.builtin));
     }
     let dialect = compiled.program.dialect.map(vcl::Dialect::name);
     if dialect.is_some() {
         let migrated =
-            vcl::migrate(&name, &text, &texts.overlay(&name), &options(args)).map_err(|reason| reason.text)?;
+            vcl::migrate(&name, &text, &texts.overlay(&name), &options(args)).map_err(|reason| reason.to_string())?;
         texts.put(&name, &name, migrated.text, Value::Null);
     }
     let mut told = policy::summarize(&texts, &name);

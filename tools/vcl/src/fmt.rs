@@ -41,7 +41,7 @@ fn one(file: &str, args: &Args, style: &Style) -> Result<bool, String> {
         if stdin { io::stdin().lock().read_to_end(&mut text).map(|_| ()) } else { fs::read(file).map(|t| text = t) };
     read.map_err(|e| format!("{file}: {e}"))?;
     let ascii = if args.ascii { vcl::to_ascii(&text) } else { Cow::Borrowed(&*text) };
-    let out = format(file, &ascii, style).map_err(|reason| reason.text)?;
+    let out = format(file, &ascii, style).map_err(|reason| reason.to_string())?;
     let differs = out != text;
     let print = |bytes: &[u8]| io::stdout().lock().write_all(bytes).map_err(|e| format!("stdout: {e}"));
     if args.diff && differs {

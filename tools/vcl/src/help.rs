@@ -2,7 +2,7 @@
 //! What `lacquer vcl` and each of its commands say of themselves. Commands and options stand here once; which option is for
 //! which command is asked here, too.
 
-use crate::args::Command::{self, Check, Explain, Fmt, Lsp, Migrate};
+use crate::args::Command::{self, Check, Codes, Explain, Fmt, Lsp, Migrate};
 
 /// Columns of a terminal.
 const WIDTH: usize = 80;
@@ -21,8 +21,17 @@ const TOPICS: &[Topic] = &[
         "A file is good if varnishd would load it; a part of a VCL, if the file that includes it would be: that is looked for in its own \
          folder and two above. In colour on a terminal, unless NO_COLOR is set. With \
          --format json it prints an object per file and line: file, ok, errors and warnings (message, hint, code, source, line, column, \
-         text, related: message, source, line, column), notes.",
+         text, labels: message, source, line, column; fix: title, edits: source, line, column, start and end in bytes, new), notes. \
+         `lacquer vcl codes CODE` explains a code.",
         "lacquer vcl check --format json /etc/varnish/default.vcl",
+    ),
+    Topic(
+        Some(Codes),
+        "codes",
+        "[CODE...]",
+        "explains the codes of errors and warnings",
+        "Without a CODE it lists all. Each has an example that fails or is warned of, and one that works.",
+        "lacquer vcl codes unknown-name",
     ),
     Topic(
         Some(Fmt),
@@ -149,7 +158,7 @@ pub(crate) fn text(command: Option<&Command>) -> String {
     out.push('\n');
     OPTIONS.iter().filter(|option| option.2.contains(command)).for_each(|option| out.push_str(&row(option, "")));
     out.push_str(&entry("-h, --help", "this text"));
-    if *command != Lsp {
+    if !matches!(command, Codes | Lsp) {
         out.push_str(&format!("\nA FILE called - is standard input.\n{STATUS}\n"));
     }
     out.push_str(&format!("\nExamples:\n  {example}\n"));
@@ -202,7 +211,7 @@ fn entry(term: &str, text: &str) -> String {
 }
 
 /// Lines of at most [`WIDTH`], indented.
-fn wrapped(text: &str, indent: usize) -> String {
+pub(crate) fn wrapped(text: &str, indent: usize) -> String {
     let (mut out, mut column) = (" ".repeat(indent), indent);
     for word in text.split_whitespace() {
         if column > indent && column + 1 + word.len() > WIDTH {
@@ -224,7 +233,7 @@ mod tests {
 
     #[test]
     fn each_command_has_a_help_that_fits_a_terminal() {
-        for command in [None, Some(Check), Some(Fmt), Some(Migrate), Some(Explain), Some(Lsp)] {
+        for command in [None, Some(Check), Some(Codes), Some(Fmt), Some(Migrate), Some(Explain), Some(Lsp)] {
             let text = text(command.as_ref());
             let usage = format!("Usage: lacquer vcl {}", command.as_ref().map_or("COMMAND", name));
             assert!(text.starts_with(&usage), "{text}");

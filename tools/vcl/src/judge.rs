@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is wrong with a VCL, in all its files. The compiler stops at the first error; here what is wrong is taken out and the
-//! rest compiled again, so that all errors are told at once. `lacquer vcl check` and the language server show the same.
+//! What is wrong with a VCL, in all its files. The compiler passes over the rest of a declaration with an error; here what is wrong is
+//! taken out and the rest compiled again, so that all errors are told at once. `lacquer vcl check` and the language server show the same.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use tables::vclvars::VARS;
 use vcl::outline::{self, Outline};
-use vcl::{Options, Sources};
+use vcl::{Code, Diagnostic, Fix, Options, Place, Severity, Sources};
 
 use crate::args::{Args, Command};
-use crate::messages::{self, Message, Position};
 use crate::modules;
 use crate::texts::{Overlay, Part, StrayInclude, Texts};
 
@@ -22,32 +21,33 @@ const STAND_IN: &str = "<editor>";
 /// The backend of that.
 pub(crate) const STAND_IN_BACKEND: &str = "lacquer_lsp";
 
-/// One thing that is wrong.
+/// A diagnostic, and where it is in the files.
 #[derive(Debug, Clone)]
 pub(crate) struct Finding {
-    pub message: Message,
-    /// A word for it.
-    pub code: &'static str,
-    pub severity: Severity,
-    /// It may be shown faded.
-    pub unnecessary: bool,
+    pub diagnostic: Diagnostic,
     /// Where; a finding about the whole VCL has no place.
     pub location: Option<Location>,
     /// Other places that belong to it, and what is to be said there.
-    pub related: Vec<(String, Location)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Severity {
-    Error,
-    Warning,
+    pub labels: Vec<(String, Location)>,
+    pub fix: Option<Fix<Location>>,
 }
 
 impl Finding {
     /// An error about no place.
-    pub fn nowhere(message: Message) -> Finding {
-        let (code, severity, unnecessary) = kind_of(&message);
-        Finding { message, code, severity, unnecessary, location: None, related: Vec::new() }
+    pub fn nowhere(diagnostic: Diagnostic) -> Finding {
+        Finding { diagnostic, location: None, labels: Vec::new(), fix: None }
+    }
+
+    /// The name that it is about, with all its dots.
+    fn name(&self) -> Option<String> {
+        let Location { text, at, .. } = self.location.as_ref()?;
+        let names = Outline::parse(text).names(text);
+        let whole = names.iter().find(|name| name.at.start <= at.start && at.end <= name.at.end);
+        Some(String::from_utf8_lossy(text.get(whole.map_or(at, |name| &name.at).clone())?).into_owned())
+    }
+
+    fn is_warning(&self) -> bool {
+        self.diagnostic.severity == Severity::Warning
     }
 }
 
@@ -105,22 +105,25 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
     judged.is_fragment = compile.stand_in.is_some();
     for round in 0..MAX {
         let result = compile.run(&overlay);
-        let (said, failed) = match &result {
-            Ok(good) => (good.warnings.as_str(), false),
-            Err(reason) => (reason.text.as_str(), true),
+        let (said, failed) = match result {
+            Ok(good) => (good.warnings, false),
+            Err(diagnostics) => (diagnostics, true),
         };
-        let mut error = None;
-        for message in messages::parse(said, failed) {
+        let mut errors = Vec::new();
+        for diagnostic in said.0 {
             // What is unused may be so because of the error.
-            if failed && message.what.starts_with("Unused ") {
+            if failed && diagnostic.code == Code::Unused {
                 continue;
             }
-            error = if message.warning { error } else { Some(message.clone()) };
+            if diagnostic.severity == Severity::Error {
+                errors.push(diagnostic.clone());
+            }
+            let found = finding(&overlay, diagnostic);
             // With parts taken out, what is left may well be unused or unreached.
-            if round > 0 && message.warning && !is_nowhere_else(texts, root, &message) {
+            let is_left = found.diagnostic.code == Code::Unused && is_nowhere_else(texts, root, &found);
+            if round > 0 && (found.is_warning() || found.diagnostic.code == Code::Unused) && !is_left {
                 continue;
             }
-            let found = finding(&overlay, message);
             if found.location.as_ref().is_some_and(|location| location.is_in(&halves))
                 || is_meant(&judged.findings, &found)
             {
@@ -131,7 +134,10 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
                 judged.findings.push(found);
             }
         }
-        if !failed || !take_out(&mut overlay, error, &mut halves) {
+        let hosts = std::mem::take(overlay.unresolved.get_mut());
+        let is_host = !hosts.is_empty();
+        overlay.told_hosts.extend(hosts);
+        if !failed || !is_host && !take_out(&mut overlay, errors, &mut halves) {
             break;
         }
     }
@@ -148,34 +154,34 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
 
 /// Whether what is unused is what a misspelt name means.
 fn is_meant(all: &[Finding], found: &Finding) -> bool {
-    let name = found.message.what.strip_prefix("Unused ").and_then(|rest| rest.split([' ', ',']).nth(1));
-    let hints = all.iter().filter_map(|other| other.message.hint.as_deref());
-    name.is_some_and(|name| hints.into_iter().any(|hint| hint == format!("Is {name} meant?")))
+    let Some(name) = found.name().filter(|_| found.diagnostic.code == Code::Unused) else { return false };
+    let edits = all.iter().filter_map(|other| other.fix.as_ref()).flat_map(|fix| &fix.edits);
+    edits.into_iter().any(|(_, new)| *new == name)
 }
 
 /// The program of the VCL that begins with `root`, or the first error.
 pub(crate) fn program(texts: &Texts<'_>, root: &str, args: &Args) -> Result<vcl::Compiled, String> {
     let overlay = texts.overlay(root);
     overlay.read(root).map_err(|reason| format!("{reason}\n"))?;
-    Compile::new(texts, root, args).run(&overlay).map_err(|reason| reason.text)
+    Compile::new(texts, root, args).run(&overlay).map_err(|reason| reason.to_string())
 }
 
 /// Why a file that is at hand keeps a VCL from being loaded. The rest of the VCL is judged with it all the same.
 fn stray(include: StrayInclude) -> Finding {
     let StrayInclude { path, text, at, reason, found } = include;
-    let mut message = Message::parse(&format!("{}\n", reason.trim_end()));
     let (folder, name) = found.rsplit_once('/').unwrap_or((".", &found));
-    message.hint = Some(format!(
+    let mut error = Diagnostic::error(Code::File, reason.trim_end());
+    error.hint = Some(format!(
         "varnishd looks for it in vcl_path alone, not beside the file: say -I {folder}, or write \"./{name}\" if it is always there."
     ));
     let location = Location { path, text, at };
-    message.place = Some(Position {
+    error.place = Some(Place {
         source: location.path.clone(),
+        at: location.at.clone(),
         line: u32::try_from(location.line()).unwrap_or(u32::MAX),
         column: u32::try_from(location.column()).unwrap_or(u32::MAX),
-        width: u32::try_from(location.at.len()).unwrap_or(u32::MAX),
     });
-    Finding { location: Some(location), ..Finding::nowhere(message) }
+    Finding { location: Some(location), ..Finding::nowhere(error) }
 }
 
 /// The least that a VCL needs.
@@ -184,19 +190,20 @@ const BACKEND: &str = "`backend default { .host = \"127.0.0.1\"; .port = \"8080\
 /// Why a file that nothing includes can't be loaded.
 fn not_whole(texts: &Texts<'_>, file: &str) -> Finding {
     let is_told = texts.is_versioned(file) || texts.dialect(file).is_some();
-    let (lacks, needs) = match (is_told, texts.has_backend(file)) {
-        (true, _) => ("it declares no backend", format!("Write {BACKEND}")),
-        (false, true) => ("it doesn't say `vcl 4.1;`", "Write `vcl 4.1;` as the first line".to_owned()),
+    let (code, lacks, needs) = match (is_told, texts.has_backend(file)) {
+        (true, _) => (Code::NoBackend, "it declares no backend", format!("Write {BACKEND}")),
+        (false, true) => (Code::Version, "it doesn't say `vcl 4.1;`", "Write `vcl 4.1;` as the first line".to_owned()),
         (false, false) => (
+            Code::Version,
             "it doesn't say `vcl 4.1;` and declares no backend",
             format!("Write `vcl 4.1;` as the first line, and below it {BACKEND}"),
         ),
     };
-    let mut message = Message::parse(&format!("By itself it can't be loaded: {lacks}.\n"));
-    message.hint = Some(format!(
+    let mut error = Diagnostic::error(code, &format!("By itself it can't be loaded: {lacks}."));
+    error.hint = Some(format!(
         "{needs}. If another file includes it, name that one, too, or say --part: what it doesn't declare may be declared elsewhere."
     ));
-    Finding::nowhere(message)
+    Finding::nowhere(error)
 }
 
 /// One VCL, again and again.
@@ -222,6 +229,7 @@ impl<'a> Compile<'a> {
             labels,
             stores,
             err_unref: false,
+            max_errors: MAX,
             ..Options::default()
         };
         let backend = if dialect.is_some() {
@@ -246,26 +254,30 @@ impl<'a> Compile<'a> {
     }
 }
 
-/// Takes what is wrong out of the texts, so that compiling them again shows more. What is left of a declaration that a line was
-/// taken out of is noted in `halves`: what is missing there is no other error.
-fn take_out(overlay: &mut Overlay<'_>, error: Option<Message>, halves: &mut Vec<(String, Range<usize>)>) -> bool {
-    let hosts = std::mem::take(overlay.unresolved.get_mut());
-    if !hosts.is_empty() {
-        overlay.told_hosts.extend(hosts);
-        return true;
+/// Takes what is wrong out of the texts, so that compiling them again shows more; whether any of it could be.
+fn take_out(overlay: &mut Overlay<'_>, errors: Vec<Diagnostic>, halves: &mut Vec<(String, Range<usize>)>) -> bool {
+    let mut is_taken = false;
+    for error in errors {
+        is_taken |= take_one_out(overlay, error, halves);
     }
-    let Some(Message { what, place: Some(place), .. }) = error else { return false };
+    is_taken
+}
+
+/// The same of one error. What is left of a declaration that a line was
+/// taken out of is noted in `halves`: what is missing there is no other error.
+fn take_one_out(overlay: &mut Overlay<'_>, error: Diagnostic, halves: &mut Vec<(String, Range<usize>)>) -> bool {
+    let Diagnostic { code, place: Some(place), .. } = error else { return false };
     let Ok((path, text)) = overlay.read(&place.source) else { return false };
     // Characters that aren't VCL's are told at once; nothing that stands around them is wrong by that.
     if let Cow::Owned(ascii) = vcl::to_ascii_in_place(&text) {
         overlay.instead.insert(path, ascii);
         return true;
     }
-    let at = of_column(&text, place.line, place.column);
+    let at = place.at.start;
     let outline = Outline::parse(&text);
     // The block's end is there, its beginning isn't.
     let blank = at.checked_sub(1).filter(|before| matches!(text[*before], b' ' | b'\t'));
-    if let (true, Some(blank), true) = (what.starts_with("Expected '{' got"), blank, outline.lacks_brace()) {
+    if let (true, Some(blank), true) = (code == Code::MissingBrace, blank, outline.lacks_brace()) {
         let mut text = text;
         text[blank] = b'{';
         overlay.instead.insert(path, text);
@@ -342,37 +354,25 @@ fn assumed(args: &Args, texts: &Texts<'_>, root: &str) -> (Vec<String>, Vec<Stri
 }
 
 /// Of what is unused: whether its name stands only where it is declared, so that nothing that was taken out used it.
-fn is_nowhere_else(texts: &Texts<'_>, root: &str, message: &Message) -> bool {
-    let Some(rest) = message.what.strip_prefix("Unused ") else { return false };
-    let Some(name) = rest.split([' ', ',']).nth(1) else { return false };
+fn is_nowhere_else(texts: &Texts<'_>, root: &str, found: &Finding) -> bool {
+    let Some(name) = found.name() else { return false };
     let count = |Part { text, outline, .. }: Part| {
         outline.names(&text).iter().filter(|at| text[at.first.clone()] == *name.as_bytes()).count()
     };
     texts.parts(root).into_iter().map(count).sum::<usize>() <= 1
 }
 
-/// The subject of a complaint about a name: `Symbol not found: 'x.y'`.
-fn quoted(what: &str) -> &str {
-    what.split('\'').nth(1).unwrap_or_default()
-}
-
 /// What a fragment needs may stand in the file that includes it; and what may be odd alone may be right with the rest.
 fn is_elsewhere(overlay: &Overlay<'_>, found: &Finding) -> bool {
-    let message = &found.message;
+    use Code::{AclHostBits, NeverMatches, PatternCompared, Translated, Unreachable};
     if found.location.is_none() {
         return true;
     }
-    if message.warning {
-        return !matches!(
-            found.code,
-            "unreachable" | "pattern-compared" | "never-matches" | "translated" | "acl-host-bits"
-        );
+    let code = found.diagnostic.code;
+    if found.is_warning() || code == Code::Unused {
+        return !matches!(code, Unreachable | PatternCompared | NeverMatches | Translated | AclHostBits);
     }
-    let unknown = ["Symbol not found", "Undefined ", "Unknown ", "Subroutine "];
-    if !unknown.iter().any(|begin| message.what.starts_with(begin)) || message.what.contains("recurses") {
-        return false;
-    }
-    !is_of_language(overlay, quoted(&message.what))
+    code.is_unknown_name() && found.name().is_none_or(|name| !is_of_language(overlay, &name))
 }
 
 /// Whether a name that isn't known begins like the language's own, or like a module that is imported here: nobody else can
@@ -390,103 +390,30 @@ fn is_of_language(overlay: &Overlay<'_>, name: &str) -> bool {
 pub(crate) fn is_known(all: &[Finding], found: &Finding) -> bool {
     let place = |found: &Finding| found.location.as_ref().map(|location| (location.path.clone(), location.at.clone()));
     let here = place(found);
-    all.iter().any(|other| place(other) == here && other.message.prose.starts_with(&found.message.prose))
+    all.iter().any(|other| place(other) == here && other.diagnostic.message.starts_with(&found.diagnostic.message))
 }
 
-fn finding(overlay: &Overlay<'_>, mut message: Message) -> Finding {
-    let location = message.place.as_ref().and_then(|place| locate(overlay, place));
-    let related: Vec<_> =
-        message.others.iter().filter_map(|(label, place)| Some((label.clone(), locate(overlay, place)?))).collect();
-    let (code, severity, unnecessary) = kind_of(&message);
-    if code == "unused" && message.hint.is_none() {
-        message.hint = Some(vcl::UNUSED.to_owned());
+fn finding(overlay: &Overlay<'_>, mut diagnostic: Diagnostic) -> Finding {
+    // It keeps a VCL from being loaded, though not from being compiled.
+    if diagnostic.code == Code::Unused {
+        diagnostic.severity = Severity::Error;
+        diagnostic.hint.get_or_insert_with(|| vcl::UNUSED.to_owned());
     }
-    Finding { message, code, severity, unnecessary, location, related }
+    let located = |(said, place): &(String, Place)| Some((said.clone(), locate(overlay, place)?));
+    let labels = diagnostic.labels.iter().filter_map(located).collect();
+    let fix = diagnostic.fix.as_ref().and_then(|fix| {
+        let edits = fix.edits.iter().map(|(place, new)| Some((locate(overlay, place)?, new.clone())));
+        Some(Fix { title: fix.title.clone(), edits: edits.collect::<Option<_>>()? })
+    });
+    let location = diagnostic.place.as_ref().and_then(|place| locate(overlay, place));
+    Finding { diagnostic, location, labels, fix }
 }
 
-/// Where a place of the compiler's is: the file, its text as written, and the bytes.
-fn locate(overlay: &Overlay<'_>, place: &Position) -> Option<Location> {
+/// Where a place of the compiler's is: the file and its text as written.
+fn locate(overlay: &Overlay<'_>, place: &Place) -> Option<Location> {
     let (path, text) = overlay.read(&place.source).ok()?;
-    let mut from = of_column(&text, place.line, place.column);
-    let mut to = of_column(&text, place.line, place.column.saturating_add(place.width)).max(from);
-    if place.width == messages::WHOLE {
-        let line = &text[from..to];
-        to = from + line.trim_ascii_end().len();
-        from = (from + line.len() - line.trim_ascii_start().len()).min(to);
-    }
-    // Marks count bytes: none may end inside of a character.
-    let to = (to..text.len()).find(|at| text[*at] & 0xc0 != 0x80).unwrap_or(text.len());
+    // Tokens are of bytes: none may end inside of a character.
+    let to = (place.at.end..text.len()).find(|at| text[*at] & 0xc0 != 0x80).unwrap_or(text.len());
     let written = overlay.texts.overlay(overlay.root).read(&path).map_or(text, |(_, text)| text);
-    Some(Location { path, text: written, at: from..to })
-}
-
-/// The byte of a line and a column of the compiler's, both from 1.
-pub(crate) fn of_column(text: &[u8], line: u32, column: u32) -> usize {
-    let mut start = 0;
-    for _ in 1..line {
-        match text[start..].iter().position(|c| *c == b'\n') {
-            Some(n) => start += n + 1,
-            None => return text.len(),
-        }
-    }
-    let end = text[start..].iter().position(|c| *c == b'\n').map_or(text.len(), |n| start + n);
-    let mut at_column = 1;
-    for (at, c) in text.iter().enumerate().take(end).skip(start) {
-        if at_column >= column {
-            return at;
-        }
-        at_column = if *c == b'\t' { ((at_column - 1) & !7) + 9 } else { at_column + 1 };
-    }
-    end
-}
-
-/// A word for what is wrong, how bad it is, and tags. What is unused keeps a VCL from being loaded.
-fn kind_of(message: &Message) -> (&'static str, Severity, bool) {
-    use Severity::{Error, Warning};
-    const KINDS: [(&str, &str, Severity, bool); 19] = [
-        ("By itself it can't be loaded", "not-whole", Error, false),
-        ("Unused ", "unused", Error, true),
-        ("This is never reached", "unreachable", Warning, true),
-        ("This part of ", "unreachable", Warning, true),
-        ("This looks everything up", "may-be-personal", Warning, false),
-        ("== and != compare", "pattern-compared", Warning, false),
-        ("This pattern can never", "never-matches", Warning, false),
-        ("An alternative in this", "never-matches", Warning, false),
-        ("The request that is piped", "wrong-place", Warning, false),
-        ("`import ", "import-missing", Warning, false),
-        ("Non-zero bits", "acl-host-bits", Warning, false),
-        ("Symbol not found", "unknown-name", Error, false),
-        ("Undefined ", "undeclared", Error, false),
-        ("Expected ", "syntax", Error, false),
-        ("Syntax error", "syntax", Error, false),
-        ("Unterminated ", "syntax", Error, false),
-        ("Regexp compilation error", "regex", Error, false),
-        ("Invalid return", "return", Error, false),
-        ("Could not find VMOD", "unknown-module", Error, false),
-    ];
-    let known = KINDS.iter().find(|(begin, ..)| message.what.starts_with(begin));
-    let severity = if message.warning { Warning } else { Error };
-    match known {
-        // An ACL's odd bits are an error or a warning as the ACL says.
-        Some((_, "acl-host-bits", _, unnecessary)) => ("acl-host-bits", severity, *unnecessary),
-        Some((_, code, severity, unnecessary)) => (code, *severity, *unnecessary),
-        None if message.what.contains(" is stored: ") => ("stored", Warning, false),
-        None if message.what.contains(" does nothing when set in ") => ("wrong-place", Warning, false),
-        None if message.what.contains(" works in ") => ("wrong-place", Warning, false),
-        None if message.what.contains(" -> ") && message.warning => ("translated", Warning, false),
-        None if message.prose.contains("subroutine") && !message.warning => ("wrong-place", Error, false),
-        None => (if message.warning { "warning" } else { "error" }, severity, false),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_count_tabs_by_eight() {
-        assert_eq!(of_column(b"x\n\tab", 2, 9), 3);
-        assert_eq!(of_column(b"x\n\tab", 2, 10), 4);
-        assert_eq!(of_column(b"x\n\tab", 9, 1), 5);
-    }
+    Some(Location { path, text: written, at: place.at.start..to })
 }

@@ -4,13 +4,13 @@
 
 mod args;
 mod check;
+mod codes;
 mod diff;
 mod explain;
 mod fmt;
 mod help;
 mod judge;
 mod lsp;
-mod messages;
 mod migrate;
 mod modules;
 mod policy;
@@ -37,6 +37,7 @@ pub fn main(args: &[String], modules: Modules, sources: &dyn Fn(&str) -> Box<dyn
     match &args.command {
         Command::Help => out(help::text(args.topic.as_ref()).as_bytes(), 0),
         Command::Check => check::run(&args, &*sources),
+        Command::Codes => codes::run(&args.files),
         Command::Explain => explain::run(&args, &*sources),
         Command::Fmt => fmt::run(&args),
         Command::Lsp => lsp::run(&args, &*sources),

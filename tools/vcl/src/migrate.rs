@@ -4,16 +4,17 @@
 
 use serde_json::json;
 use toolkit::print;
-use vcl::{Migration, Note, Sources};
+use vcl::{Code, Diagnostic, Migration, Note, Sources};
 
 use crate::args::{Args, Format};
 use crate::{options, out, read};
 
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     let file = &args.files[0];
-    let result = read(file, sources).and_then(|(name, text)| {
-        vcl::migrate(&name, &text, sources, &options(args)).map_err(|diagnostics| diagnostics.text)
-    });
+    let result = match read(file, sources) {
+        Ok((name, text)) => vcl::migrate(&name, &text, sources, &options(args)),
+        Err(reason) => Err(Diagnostic::error(Code::File, &reason).into()),
+    };
     match (result, args.format) {
         (Ok(migrated), Format::Json) => out(format!("{}\n", as_json(file, &migrated)).as_bytes(), 0),
         (Err(reason), Format::Json) => {
@@ -25,7 +26,7 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
             out(&migrated.text, 0)
         }
         (Err(reason), Format::Text) => {
-            print::err(format_args!("{}\n", reason.trim_end()));
+            print::err(format_args!("{}\n", reason.to_string().trim_end()));
             2
         }
     }

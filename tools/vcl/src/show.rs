@@ -5,7 +5,9 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::ops::Range;
 
-use crate::judge::{Finding, Location, Severity};
+use vcl::Severity;
+
+use crate::judge::{Finding, Location};
 
 /// Columns of a line that are quoted, at most.
 const QUOTED: usize = 160;
@@ -40,18 +42,19 @@ const BOLD: &str = "1";
 
 /// A finding.
 pub(crate) fn finding(found: &Finding, colours: Colours) -> String {
-    let (word, style) = match found.severity {
+    let said = &found.diagnostic;
+    let (word, style) = match said.severity {
         Severity::Error => ("error", ERROR),
         Severity::Warning => ("warning", WARNING),
     };
-    let mut said = found.message.prose.lines();
-    let mut out = colours.paint(style, &format!("{word}[{}]", found.code));
-    out.push_str(&colours.paint(BOLD, &format!(": {}", said.next().unwrap_or(&found.message.what))));
+    let mut lines = said.message.lines();
+    let mut out = colours.paint(style, &format!("{word}[{}]", said.code));
+    out.push_str(&colours.paint(BOLD, &format!(": {}", lines.next().unwrap_or_default())));
     out.push('\n');
     let width = gutter(found);
     let mut marks: Vec<Mark<'_>> =
         found.location.iter().map(|location| Mark { location, label: "", is_first: true }).collect();
-    marks.extend(found.related.iter().map(|(label, location)| Mark { location, label, is_first: false }));
+    marks.extend(found.labels.iter().map(|(label, location)| Mark { location, label, is_first: false }));
     let mut files: Vec<&str> = Vec::new();
     for mark in &marks {
         if !files.contains(&mark.location.path.as_str()) {
@@ -63,8 +66,8 @@ pub(crate) fn finding(found: &Finding, colours: Colours) -> String {
         let arrow = if n == 0 { "-->" } else { ":::" };
         snippet(&here, arrow, style, width, colours, &mut out);
     }
-    let rest = said.map(|line| ("note", line));
-    for (word, line) in rest.chain(found.message.hint.iter().map(|hint| ("help", hint.as_str()))) {
+    let rest = lines.map(|line| ("note", line));
+    for (word, line) in rest.chain(said.hint.iter().map(|hint| ("help", hint.as_str()))) {
         let _ = writeln!(out, "{:width$} {} {}: {line}", "", colours.paint(RULE, "="), colours.paint(BOLD, word));
     }
     out
@@ -85,7 +88,7 @@ struct Mark<'a> {
 
 /// How wide the line numbers are.
 fn gutter(found: &Finding) -> usize {
-    let locations = found.location.iter().chain(found.related.iter().map(|(_, location)| location));
+    let locations = found.location.iter().chain(found.labels.iter().map(|(_, location)| location));
     locations.map(Location::line).max().unwrap_or(0).to_string().len()
 }
 
@@ -197,31 +200,17 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::Message;
+    use vcl::{Code, Diagnostic};
 
     fn location(text: &str, word: &str) -> Location {
         let start = text.rfind(word).unwrap();
         Location { path: "a.vcl".to_owned(), text: text.as_bytes().to_vec(), at: start..start + word.len() }
     }
 
-    fn of(location: Location, related: Vec<(String, Location)>) -> Finding {
-        let message = Message {
-            what: "Twice".to_owned(),
-            prose: "Twice\nReally.".to_owned(),
-            hint: Some("Once is enough.".to_owned()),
-            text: String::new(),
-            place: None,
-            others: Vec::new(),
-            warning: false,
-        };
-        Finding {
-            message,
-            code: "error",
-            severity: Severity::Error,
-            unnecessary: false,
-            location: Some(location),
-            related,
-        }
+    fn of(location: Location, labels: Vec<(String, Location)>) -> Finding {
+        let hint = Some("Once is enough.".to_owned());
+        let diagnostic = Diagnostic { hint, ..Diagnostic::error(Code::Syntax, "Twice\nReally.") };
+        Finding { diagnostic, location: Some(location), labels, fix: None }
     }
 
     #[test]
@@ -231,7 +220,7 @@ mod tests {
             location(text, "\u{e4}a"),
             vec![("First here".to_owned(), location("sub a {\n}\n\n\tsub \u{e4}a {\n}\n", "sub a"))],
         );
-        let want = "error[error]: Twice\n --> a.vcl:4:6\n  |\n1 | sub a {\n  | ----- First here\n...\n4 |     sub \u{e4}a {\n  |         ^^\n  = note: Really.\n  = help: Once is enough.\n";
+        let want = "error[syntax]: Twice\n --> a.vcl:4:6\n  |\n1 | sub a {\n  | ----- First here\n...\n4 |     sub \u{e4}a {\n  |         ^^\n  = note: Really.\n  = help: Once is enough.\n";
         assert_eq!(finding(&found, Colours::NONE), want);
         let coloured = finding(&found, Colours(true));
         assert!(coloured.contains("\x1b[1;31m^^\x1b[0m") && coloured.contains("\x1b[1;34m----- First here\x1b[0m"));

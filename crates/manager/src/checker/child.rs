@@ -103,7 +103,8 @@ fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), Strin
         modules,
         ..Options::default()
     };
-    let compiled = vcl::compile(&main.0, &main.1, &recorder, &options).map_err(|diagnostics| diagnostics.text)?;
+    let compiled =
+        vcl::compile(&main.0, &main.1, &recorder, &options).map_err(|diagnostics| diagnostics.to_string())?;
     if has(SINCE_4_1) && compiled.program.syntax < 41 {
         let text =
             "Message from dlopen:\nCompiled VCL version (4.0) not supported.\nRunning dlopen failed, exited with 1\n";
@@ -113,7 +114,7 @@ fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), Strin
     bundle.dialect = dialect;
     let text = if request.listing { listing(&bundle) } else { bundle.to_bytes() };
     let good = Good { labels: compiled.program.labels, key_files: bundle.key_files(), text };
-    Ok((good.encode(), compiled.warnings))
+    Ok((good.encode(), compiled.warnings.to_string()))
 }
 
 /// Every source that was read, the one named first first, then the built-in VCL.

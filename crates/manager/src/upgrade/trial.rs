@@ -118,7 +118,7 @@ fn try_vcl(vcl: &Vcl, labels: &[String], stores: &[String], modules: Modules) ->
         modules,
         ..Options::default()
     };
-    vcl::compile(&name, &text, &bundle, &options).map(drop).map_err(|wrong| bad(wrong.text))
+    vcl::compile(&name, &text, &bundle, &options).map(drop).map_err(|wrong| bad(wrong.to_string()))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::R;
 use super::ctx::{Ctx, Outcome};
 use super::policy::{BACKEND, CACHEABLE, CARRIED, CARRIED_URL, HASH, METHOD};
 use super::walk::Walker;
+use crate::code::Code;
 use crate::token::Tok;
 
 /// A `set`: where it begins, its name from where to where, its value, its semicolon.
@@ -90,7 +91,7 @@ impl Walker<'_> {
             self.expect(Tok::C(b';'))?;
         }
         if !name.contains(".http.") {
-            return self.fail_range("Only http header variables can be unset.\n", name_at, last);
+            return self.fail_range(Code::ReadOnly, "Only http header variables can be unset.\n", name_at, last);
         }
         let Some(new) = self.target(&name, name_at, last)? else {
             self.drop_until(end);
@@ -146,7 +147,7 @@ impl Walker<'_> {
             return known.map(|_| None);
         }
         if self.ctx == Ctx::Hit && name.starts_with("obj.http.") {
-            return self.fail_range(
+            return self.fail_range(Code::WrongPlace,
                 "An object's fields can't be changed in vcl_hit: others may be reading it. Set the field of resp in vcl_deliver.\n",
                 first,
                 last,
@@ -365,7 +366,7 @@ impl Walker<'_> {
         let new = match self.text_at(set.value) {
             "true" => format!("set bereq.http.{CACHEABLE} = \"1\";"),
             "false" => format!("unset bereq.http.{CACHEABLE};"),
-            _ => return self.fail_range("Expected true or false\n", set.value, set.value),
+            _ => return self.fail_range(Code::Type, "Expected true or false\n", set.value, set.value),
         };
         Ok(self.replace_set(set, &new, "a mark takes the place of the variable"))
     }
@@ -375,7 +376,7 @@ impl Walker<'_> {
             value if self.ctx.delivers() => format!("set resp.do_esi = {value};"),
             "false" => "set req.http.X-VCL-No-ESI = \"1\";".to_owned(),
             "true" => "unset req.http.X-VCL-No-ESI;".to_owned(),
-            _ => return self.fail_range("Expected true or false\n", set.value, set.value),
+            _ => return self.fail_range(Code::Type, "Expected true or false\n", set.value, set.value),
         };
         self.policy.no_esi |= !self.ctx.delivers();
         Ok(self.replace_set(set, &new, "ESI is switched off for a response, in vcl_deliver"))

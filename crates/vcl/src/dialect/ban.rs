@@ -5,6 +5,7 @@ use super::R;
 use super::ctx::{Ctx, Outcome};
 use super::policy::HASH;
 use super::walk::Walker;
+use crate::code::Code;
 use crate::token::Tok;
 
 impl Walker<'_> {
@@ -52,7 +53,8 @@ impl Walker<'_> {
             self.expect(Tok::Id)?;
             let (name, last) = self.dotted(self.at);
             if name.eq_ignore_ascii_case("obj.hash") {
-                return self.fail("obj.hash has no counterpart: ban by what the hash is made of.\n");
+                return self
+                    .fail(Code::Untranslatable, "obj.hash has no counterpart: ban by what the hash is made of.\n");
             }
             let op = self.after(last);
             let op_text = match self.tok_at(op) {
@@ -62,13 +64,13 @@ impl Walker<'_> {
                 Tok::Ne => "!=",
                 _ => {
                     self.at = op;
-                    return self.fail("Expected ~, !~, == or !=.\n");
+                    return self.fail(Code::Syntax, "Expected ~, !~, == or !=.\n");
                 }
             };
             let low = name.to_ascii_lowercase();
             let field = ["req.http.", "obj.http."].iter().any(|p| low.len() > p.len() && low.starts_with(p));
             if !field && !matches!(low.as_str(), "req.url" | "obj.status") {
-                return self.fail_range("Unknown purge variable.\n", self.at, last);
+                return self.fail_range(Code::Untranslatable, "Unknown purge variable.\n", self.at, last);
             }
             self.put_until(op, &format!("\"{name} {op_text} \" +"));
             self.primary()?;

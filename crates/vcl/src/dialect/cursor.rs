@@ -4,7 +4,9 @@
 use super::flat::{Item, Kind};
 use super::out::Mark;
 use super::walk::Walker;
-use super::{Note, R, TranslateError};
+use super::{Note, R};
+use crate::code::Code;
+use crate::diag::Draft;
 use crate::diag::line_and_pos;
 use crate::token::Tok;
 
@@ -152,7 +154,8 @@ impl Walker<'_> {
             return Ok(());
         }
         let found = if self.tok() == Tok::End { "end of input".to_owned() } else { format!("'{}'", self.word()) };
-        let fail = TranslateError::at(&format!("Expected {} got {found}\nat\n", tok.expected()), self.place(self.at));
+        let code = if tok == Tok::C(b'{') { Code::MissingBrace } else { Code::Syntax };
+        let fail = Draft::at(code, format!("Expected {} got {found}\nat\n", tok.expected()), self.place(self.at));
         Err(fail.hinted(self.hint_expected(tok)))
     }
 
@@ -168,20 +171,20 @@ impl Walker<'_> {
         (i.src, i.start, i.end)
     }
 
-    pub fn fail<T>(&self, text: &str) -> R<T> {
-        Err(TranslateError::at(text, self.place(self.at)))
+    pub fn fail<T>(&self, code: Code, text: &str) -> R<T> {
+        Err(Draft::at(code, text, self.place(self.at)))
     }
 
-    pub fn fail_range<T>(&self, text: &str, first: usize, last: usize) -> R<T> {
+    pub fn fail_range<T>(&self, code: Code, text: &str, first: usize, last: usize) -> R<T> {
         let (src, start, end) = self.place(first);
         let (other, _, to) = self.place(last);
-        Err(TranslateError::at(text, (src, start, if other == src { to } else { end })))
+        Err(Draft::at(code, text, (src, start, if other == src { to } else { end })))
     }
 
     pub fn enter(&mut self) -> R {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return self.fail("Too deeply nested.\n");
+            return self.fail(Code::Limit, "Too deeply nested.\n");
         }
         self.bounded(self.out.text.len())
     }
@@ -192,9 +195,8 @@ impl Walker<'_> {
 
     pub fn bounded(&self, bytes: usize) -> R {
         if bytes > MAX_OUT {
-            return Err(TranslateError::plain(format!(
-                "VCL is too large: more than {MAX_OUT} bytes when translated\n"
-            )));
+            let text = format!("VCL is too large: more than {MAX_OUT} bytes when translated\n");
+            return Err(Draft::new(Code::Limit, text));
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Top-level declarations: backends, directors, probes, ACLs, imports.
 
+use super::R;
 use super::late::Saint;
 use super::names::NameKind;
 use super::out::Out;
 use super::walk::Walker;
-use super::{R, TranslateError};
+use crate::code::Code;
+use crate::diag::Draft;
 use crate::token::Tok;
 
 impl Walker<'_> {
@@ -30,13 +32,13 @@ impl Walker<'_> {
                 Some(done) => done.map(|()| None),
                 None => self.inline_c(),
             },
-            (Tok::Id, "vcl") => self.fail("A file that says its version is no old one.\n"),
+            (Tok::Id, "vcl") => self.fail(Code::Version, "A file that says its version is no old one.\n"),
             _ => {
                 let text = format!(
                     "Expected one of\n\t'acl', 'sub', 'backend', 'director', 'probe' or 'import'\nFound: '{}' at\n",
                     self.word()
                 );
-                Err(TranslateError::at(&text, self.place(self.at)).hinted(self.hint_outside()))
+                Err(Draft::at(Code::Syntax, text, self.place(self.at)).hinted(self.hint_outside()))
             }
         }
     }
@@ -64,7 +66,7 @@ impl Walker<'_> {
         self.keep_c(b'{')?;
         while !self.is_c(b'}') {
             match self.tok() {
-                Tok::End => return Err(TranslateError::plain("End of input while in an acl\n".to_owned())),
+                Tok::End => return Err(Draft::new(Code::Unclosed, "End of input while in an acl\n")),
                 Tok::Str => self.literal()?,
                 _ => self.keep(),
             }
@@ -111,8 +113,10 @@ impl Walker<'_> {
         while !self.is_c(b'}') {
             let first = self.at;
             if self.is("set") {
-                return self
-                    .fail("This is VCL 1.0: leave out \"set\" and \"backend\" in front of a backend's fields.\n");
+                return self.fail(
+                    Code::Untranslatable,
+                    "This is VCL 1.0: leave out \"set\" and \"backend\" in front of a backend's fields.\n",
+                );
             }
             let name = self.after(first);
             if self.is_c(b'.') && self.text_at(name) == "saintmode_threshold" {
@@ -170,7 +174,7 @@ impl Walker<'_> {
             "random" => ("random", true),
             "hash" | "client" => ("hash", true),
             "dns" => return self.dns_director(first, &now, open),
-            _ => return self.fail_range("Unknown director policy\n", kind_at, kind_at),
+            _ => return self.fail_range(Code::Field, "Unknown director policy\n", kind_at, kind_at),
         };
         let gap = {
             let i = self.item();
@@ -224,7 +228,7 @@ impl Walker<'_> {
             return self.expect(Tok::C(b';'));
         }
         if self.text_at(name) != "retries" {
-            return self.fail_range("Unknown field of a director\n", first, name);
+            return self.fail_range(Code::Field, "Unknown field of a director\n", first, name);
         }
         let value = self.after(self.after(name));
         if self.tok_at(value) != Tok::Int || self.after(value) != end {
@@ -247,7 +251,7 @@ impl Walker<'_> {
             let equals = self.after(field);
             let value = self.after(equals);
             if !self.is_c(b'.') || self.tok_at(equals) != Tok::C(b'=') {
-                return self.fail("Expected a field of a director's member\n");
+                return self.fail(Code::Field, "Expected a field of a director's member\n");
             }
             match (self.text_at(field), self.tok_at(value)) {
                 ("backend", Tok::Id) => {
@@ -270,20 +274,20 @@ impl Walker<'_> {
                     }
                 }
                 ("weight", Tok::Int) if self.text_at(value).trim_start_matches('0').is_empty() => {
-                    return self.fail_range("The .weight must be higher than zero.\n", value, value);
+                    return self.fail_range(Code::Field, "The .weight must be higher than zero.\n", value, value);
                 }
                 ("weight", Tok::Int) => {
                     weight = Some(self.text_at(value).to_owned());
                     self.drop_until(value);
                     self.end_of_field()?;
                 }
-                _ => return self.fail_range("Unknown field of a director's member\n", self.at, field),
+                _ => return self.fail_range(Code::Field, "Unknown field of a director's member\n", self.at, field),
             }
         }
         self.drop_until(self.at);
         match backend {
             Some(backend) => Ok((backend, weight)),
-            None => self.fail_range("A director's member has no .backend\n", open, open),
+            None => self.fail_range(Code::Field, "A director's member has no .backend\n", open, open),
         }
     }
 

@@ -8,6 +8,7 @@ use super::R;
 use super::names::NameKind;
 use super::out::Out;
 use super::walk::Walker;
+use crate::code::Code;
 use crate::token::Tok;
 
 /// What the old compiler took for a port, and for how long an answer was good.
@@ -100,22 +101,22 @@ impl Walker<'_> {
         let field = self.after(point);
         let value = self.after(self.after(field));
         if self.tok_at(point) != Tok::C(b'.') || self.text_at(field) != "backend" {
-            return self.fail_range("Expected .backend of a dns director's member\n", open, field);
+            return self.fail_range(Code::Field, "Expected .backend of a dns director's member\n", open, field);
         }
         let declared = self.names.declared.get(&(NameKind::Backend, self.text_at(value).to_owned())).copied();
         let body = match (self.tok_at(value), declared) {
             (Tok::C(b'{'), _) => value,
             (Tok::Id, Some(at)) if self.tok_at(self.after(at)) == Tok::C(b'{') => self.after(at),
-            _ => return self.fail_range("Reference to an unknown backend\n", value, value),
+            _ => return self.fail_range(Code::Undeclared, "Reference to an unknown backend\n", value, value),
         };
         let Some(host) = self.backend_field(body, "host") else {
-            return self.fail_range("A member of a dns director has no .host\n", open, end);
+            return self.fail_range(Code::Field, "A member of a dns director has no .host\n", open, end);
         };
         let mine: Vec<Option<String>> = FIELDS.iter().map(|(field, _)| self.backend_field(body, field)).collect();
         if dns.members.as_ref().is_some_and(|others| *others != mine) {
             let reason =
                 "A dns director's members are addresses of one port now, with the same timeouts: this one differs.\n";
-            return self.fail_range(reason, open, end);
+            return self.fail_range(Code::Field, reason, open, end);
         }
         for ((_, arg), text) in FIELDS.iter().zip(&mine) {
             if let Some(text) = text {
@@ -180,7 +181,7 @@ impl Walker<'_> {
         let equals = self.after(name);
         let value = self.after(equals);
         if !self.is_c(b'.') || self.tok_at(equals) != Tok::C(b'=') {
-            return self.fail("Expected a field of a dns director: .list, .ttl or .suffix\n");
+            return self.fail(Code::Field, "Expected a field of a dns director: .list, .ttl or .suffix\n");
         }
         match (self.text_at(name), self.tok_at(value)) {
             ("suffix", Tok::Str) => self.field_value(value).map(drop),
@@ -199,7 +200,7 @@ impl Walker<'_> {
                 self.drop_until(self.at);
                 Ok(())
             }
-            _ => self.fail_range("Unknown field of a dns director\n", self.at, name),
+            _ => self.fail_range(Code::Field, "Unknown field of a dns director\n", self.at, name),
         }
     }
 
@@ -210,7 +211,7 @@ impl Walker<'_> {
             end = self.after(end);
         }
         if end == value {
-            return self.fail_range("Expected a value\n", end, end);
+            return self.fail_range(Code::Field, "Expected a value\n", end, end);
         }
         if self.tok_at(end) != Tok::C(b';') {
             self.at = end;
@@ -228,7 +229,7 @@ impl Walker<'_> {
             let mut parts = self.word().trim_matches('"').split('.');
             let whole = parts.clone().count() == 4 && parts.all(|p| p.parse::<u8>().is_ok());
             if !whole {
-                return self.fail("Expected an IPv4 address\n");
+                return self.fail(Code::Address, "Expected an IPv4 address\n");
             }
             let entry = self.field_value(first)?;
             dns.list.push(entry);
@@ -237,7 +238,7 @@ impl Walker<'_> {
         let name = self.after(first);
         let value = self.after(self.after(name));
         if !self.is_c(b'.') {
-            return self.fail("Expected an address, or a field of a dns director's list\n");
+            return self.fail(Code::Address, "Expected an address, or a field of a dns director's list\n");
         }
         let field = self.text_at(name).to_owned();
         if field == "saintmode_threshold" {
@@ -248,7 +249,7 @@ impl Walker<'_> {
             return self.field_value(value).map(drop);
         }
         let Some((_, arg)) = FIELDS.iter().find(|(known, _)| *known == field) else {
-            return self.fail_range("Unknown field of a dns director's list\n", first, name);
+            return self.fail_range(Code::Field, "Unknown field of a dns director's list\n", first, name);
         };
         let text = self.field_value(value)?;
         dns.set(arg, text);

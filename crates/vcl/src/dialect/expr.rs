@@ -8,6 +8,7 @@ use super::ctx::Ctx;
 use super::names::NameKind;
 use super::policy::{BACKEND, CACHEABLE, CAN_GZIP, ESI_OFF, METHOD};
 use super::walk::Walker;
+use crate::code::Code;
 use crate::token::Tok;
 
 const UNITS: [&str; 18] =
@@ -152,7 +153,7 @@ impl Walker<'_> {
             Tok::Id => self.name(),
             _ => {
                 let found = if self.tok() == Tok::End { "end of input" } else { self.word() };
-                self.fail(&format!("Unknown token '{found}' when looking for a value:\n"))
+                self.fail(Code::Syntax, &format!("Unknown token '{found}' when looking for a value:\n"))
             }
         }
     }
@@ -234,7 +235,14 @@ impl Walker<'_> {
             "des" => "Dag-Erling",
             "kristian" => "Kristian",
             "mithrandir" => "Tollef",
-            _ => return self.fail_range("std.author() knows phk, des, kristian and mithrandir.\n", who, who),
+            _ => {
+                return self.fail_range(
+                    Code::Argument,
+                    "std.author() knows phk, des, kristian and mithrandir.\n",
+                    who,
+                    who,
+                );
+            }
         };
         if self.tok_at(close) != Tok::C(b')') {
             self.at = close;
@@ -277,7 +285,7 @@ impl Walker<'_> {
         if !var.exists(self.dialect) {
             let have: Vec<&str> = Dialect::ALL.into_iter().filter(|d| var.exists(*d)).map(Dialect::name).collect();
             let text = format!("VCL {} has no {name}; {} has.\n", self.dialect.name(), have.join(", "));
-            return self.fail_range(&text, first, last);
+            return self.fail_range(Code::UnknownName, &text, first, last);
         }
         let places = var.places(self.dialect, write);
         let mut text = if places.is_empty() {
@@ -288,7 +296,7 @@ impl Walker<'_> {
         if sub == tables::dialects::OldSub::Fetch && name.starts_with("obj.") {
             text.push_str("The response in vcl_fetch is beresp since 2.1.\n");
         }
-        self.fail_range(&text, first, last)
+        self.fail_range(Code::WrongPlace, &text, first, last)
     }
 
     /// What a variable is called where we are.
@@ -300,10 +308,10 @@ impl Walker<'_> {
             if name.contains('.') && tables::dialects::NEW_WORDS.contains(&name) {
                 let text =
                     format!("{name} is a word of VCL 4, and this file is read as VCL {}.\n", self.dialect.name());
-                return self.fail_range(&text, first, last);
+                return self.fail_range(Code::UnknownName, &text, first, last);
             }
-            let unknown = self.fail_range(&format!("Unknown variable '{name}'\n"), first, last);
-            return unknown.map_err(|fail: super::TranslateError| fail.hinted(self.hint_variable(name)));
+            let unknown = self.fail_range(Code::UnknownName, &format!("Unknown variable '{name}'\n"), first, last);
+            return unknown.map_err(|fail: crate::diag::Draft| fail.hinted(self.hint_variable(name, first, last)));
         };
         // What 2.x puts into the object that is being fetched can be called by either name.
         self.check_place(var, first, last, write)?;
@@ -335,7 +343,7 @@ impl Walker<'_> {
         };
         if now.is_empty() {
             let text = format!("{} has no counterpart in {}.\n", var.name.trim_end_matches('.'), self.ctx.sub().name());
-            return self.fail_range(&text, first, last);
+            return self.fail_range(Code::Untranslatable, &text, first, last);
         }
         if now.starts_with("std.") {
             self.policy.std = true;
@@ -358,7 +366,7 @@ impl Walker<'_> {
 
     /// Variables that have become an expression.
     fn special_name(&mut self, name: &str, first: usize, last: usize) -> R<Option<String>> {
-        let reason = |w: &Self, text: &str| w.fail_range(text, first, last).map(|()| None);
+        let reason = |w: &Self, text: &str| w.fail_range(Code::Untranslatable, text, first, last).map(|()| None);
         match name {
             "obj.cacheable" | "beresp.cacheable" if self.ctx == Ctx::Fetch => {
                 Ok(Some(format!("bereq.http.{CACHEABLE}")))

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! An old program as one list of tokens, includes in their place, with the blanks and comments before each token.
 
-use super::{R, TranslateError};
+use super::R;
+use crate::code::Code;
+use crate::diag::Draft;
 use crate::odd::to_ascii_in_place;
 use crate::outline::patient_tokens;
-use crate::token::{LexError, Source, Tok, Token, lex};
+use crate::token::{Source, Tok, Token, lex};
 use crate::{Options, Sources};
 
 const MAX_INCLUDES: u32 = 64;
@@ -84,15 +86,14 @@ impl Loader<'_> {
     fn file(&mut self, name: &str, kind: &'static str, text: Vec<u8>, parent: Option<u32>, depth: u32) -> R {
         self.bytes += text.len();
         if self.bytes > crate::vcc::MAX_SOURCE || self.sources.len() >= MAX_FILES || depth > MAX_INCLUDES {
-            return Err(TranslateError::plain(format!(
-                "VCL is too large, or its includes nest too deeply, at '{name}'\n"
-            )));
+            let text = format!("VCL is too large, or its includes nest too deeply, at '{name}'\n");
+            return Err(Draft::new(Code::Limit, text));
         }
         let mut up = parent;
         while let Some(at) = up {
             let source = &self.sources[at as usize];
             if source.name == name {
-                return Err(TranslateError::plain(format!("Recursive use of file \"{name}\"\n\n")));
+                return Err(Draft::new(Code::File, format!("Recursive use of file \"{name}\"\n\n")));
             }
             up = source.parent;
         }
@@ -112,7 +113,7 @@ impl Loader<'_> {
                         at += 1;
                         continue;
                     }
-                    return Err(TranslateError::at("include wants a string and a semicolon.\n", (src, t.start, t.end)));
+                    return Err(Draft::at(Code::Syntax, "include wants a string and a semicolon.\n", t.span()));
                 };
                 self.items.push(Item { kind: Kind::Include, src, gap, start: t.start, end, quote: path.quote });
                 let included = self.include(src, (path.start, path.end, path.quote), depth);
@@ -148,15 +149,7 @@ impl Loader<'_> {
         let (mut tokens, mut blobs) = (Vec::new(), Vec::new());
         let lexed = lex(&source.text, src, &mut blobs, &mut tokens);
         self.sources.push(source);
-        match lexed {
-            Ok(()) => Ok(tokens),
-            Err(LexError { parts, hint }) => {
-                let mut said: Vec<_> =
-                    parts.into_iter().map(|(text, from, to)| (text, Some((src, from, to)))).collect();
-                said.extend(hint.map(|hint| (format!("Hint: {hint}\n"), None)));
-                Err(TranslateError(said))
-            }
-        }
+        lexed.map(|()| tokens)
     }
 
     fn include(&mut self, src: u32, (start, end, quote): (u32, u32, u8), depth: u32) -> R {
@@ -167,21 +160,19 @@ impl Loader<'_> {
         if let Some(rest) = path.strip_prefix("./") {
             let includer = &self.sources[src as usize].name;
             let Some((dir, _)) = includer.rsplit_once('/').filter(|_| includer.starts_with('/')) else {
-                return Err(TranslateError::at(
-                    "include \"./xxxxx\"; needs absolute filename of including file.\n",
-                    place,
-                ));
+                let text = "include \"./xxxxx\"; needs absolute filename of including file.\n";
+                return Err(Draft::at(Code::File, text, place));
             };
             path = format!("{dir}/{rest}");
         }
         if !self.options.unsafe_path && path.contains('/') {
-            return Err(TranslateError::at(&format!("VCL filename '{path}' is unsafe.\n"), place));
+            return Err(Draft::at(Code::File, format!("VCL filename '{path}' is unsafe.\n"), place));
         }
         match self.outside.read(&path) {
             Ok((name, text)) => self.file(&name, "file", text, Some(src), depth + 1),
             Err(reason) => {
                 let hint = super::known_file(&path).map_or(String::new(), |hint| format!("{hint}\n"));
-                Err(TranslateError::at(&format!("{reason}\n{hint}"), place))
+                Err(Draft::at(Code::File, format!("{reason}\n{hint}"), place))
             }
         }
     }

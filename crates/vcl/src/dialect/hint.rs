@@ -3,23 +3,15 @@
 
 use tables::dialects::OLD_VARS;
 
-use super::TranslateError;
 use super::flat::Item;
 use super::walk::Walker;
-use crate::diag::line_and_pos;
-use crate::hint::{DECLARED, nearest};
+use crate::code::Code;
+use crate::diag::{Draft, Fix, Hint, Span, line_and_pos};
+use crate::hint::{DECLARED, dot, nearest, sign};
 use crate::token::Tok;
 
 /// Words that begin a statement.
 pub(crate) const BEGINS: [&str; 9] = ["set", "unset", "remove", "call", "return", "if", "error", "synthetic", "esi"];
-
-impl TranslateError {
-    /// With what to do about it as the last line.
-    pub fn hinted(mut self, hint: Option<String>) -> TranslateError {
-        self.0.extend(hint.map(|hint| (format!("Hint: {hint}\n"), None)));
-        self
-    }
-}
 
 impl Walker<'_> {
     fn line(&self, item: &Item) -> (u32, u32) {
@@ -32,44 +24,46 @@ impl Walker<'_> {
     }
 
     /// The current token isn't the one expected.
-    pub fn hint_expected(&self, expected: Tok) -> Option<String> {
+    pub fn hint_expected(&self, expected: Tok) -> Option<Hint> {
         let (_, last, before) = self.tokens_before().next()?;
         let word = if self.tok() == Tok::Id { self.word() } else { "" };
+        let here = self.place(self.at);
         let outside = matches!(before, Tok::C(b'{' | b'}' | b';'));
+        if let Some(hint) = sign(expected, self.tok(), word, here) {
+            return Some(hint);
+        }
         Some(match (expected, self.tok(), word) {
-            (_, _, "and") => "\"and\" is written &&.".to_owned(),
-            (_, _, "or") => "\"or\" is written ||.".to_owned(),
-            (Tok::C(b')'), Tok::C(b'&'), _) => "\"and\" is written &&.".to_owned(),
-            (Tok::C(b')'), Tok::C(b'|'), _) => "\"or\" is written ||.".to_owned(),
-            (Tok::C(b')'), Tok::C(b'='), _) => "== compares; = is for `set`.".to_owned(),
-            (Tok::C(b'='), Tok::Eq, _) => "`set` has one =; == compares.".to_owned(),
             (Tok::C(b')' | b','), Tok::C(b'{' | b'}' | b';'), _) => self.hint_bracket()?,
-            (Tok::C(b';'), Tok::C(b')'), _) => "There is one ')' too many.".to_owned(),
-            (Tok::C(b';'), Tok::C(b'}'), _) => "A ';' is missing before the '}'.".to_owned(),
+            (Tok::C(b';'), Tok::C(b')'), _) => Hint::with("There is one ')' too many.", Fix::delete(here, ")")),
+            (Tok::C(b';'), Tok::C(b'}'), _) => {
+                Hint::with("A ';' is missing before the '}'.", Fix::insert(span(last), ";"))
+            }
             (Tok::C(b';'), ..) => self.hint_semicolon()?,
             (Tok::C(b'{'), Tok::Id, _) if before == Tok::C(b')') => {
-                "What a condition is for stands in braces: if (...) { ... }".to_owned()
+                "What a condition is for stands in braces: if (...) { ... }".into()
             }
             (Tok::C(b'{'), ..) if self.slice(last.src, last.start, last.end) == "else" => {
-                "What it is for stands in braces: else { ... }".to_owned()
+                "What it is for stands in braces: else { ... }".into()
             }
             (Tok::C(b'.') | Tok::Str, Tok::Id, word) if outside && DECLARED.contains(&word) => {
-                format!("A '}}' is missing. Still open is the '{{' of line {}.", self.open_lines()?)
+                format!("A '}}' is missing. Still open is the '{{' of line {}.", self.open_lines()?).into()
             }
-            (Tok::C(b'.'), Tok::Id, _) => format!("Fields begin with a dot: .{word} = ...;"),
+            (Tok::C(b'.'), Tok::Id, _) => dot(word, here),
             _ => return None,
         })
     }
 
     /// The last '(' of this statement that isn't closed.
-    pub fn hint_bracket(&self) -> Option<String> {
+    pub fn hint_bracket(&self) -> Option<Hint> {
         let mut closed = 0;
         for (_, item, tok) in self.tokens_before() {
             match tok {
                 Tok::C(b')') => closed += 1,
                 Tok::C(b'(') if closed == 0 => {
                     let (line, pos) = self.line(item);
-                    return Some(format!("The '(' of line {line}, position {pos} is still open: a ')' is missing."));
+                    let (_, last, _) = self.tokens_before().next()?;
+                    let text = format!("The '(' of line {line}, position {pos} is still open: a ')' is missing.");
+                    return Some(Hint::with(text, Fix::insert(span(last), ")")));
                 }
                 Tok::C(b'(') => closed -= 1,
                 Tok::C(b';' | b'{' | b'}') => return None,
@@ -80,7 +74,7 @@ impl Walker<'_> {
     }
 
     /// Texts side by side are joined: a statement that isn't ended goes on into the next line.
-    fn hint_semicolon(&self) -> Option<String> {
+    fn hint_semicolon(&self) -> Option<Hint> {
         let statement = self.tokens_before().take_while(|(.., tok)| !matches!(tok, Tok::C(b';' | b'{' | b'}')));
         let mut inside: Vec<(usize, &Item)> = statement.map(|(n, item, _)| (n, item)).collect();
         inside.reverse();
@@ -89,9 +83,11 @@ impl Walker<'_> {
             let ((_, before), (n, item)) = (pair[0], pair[1]);
             let (line, next) = (self.line(before).0, self.line(item).0);
             let begins = n == self.at || BEGINS.contains(&self.slice(item.src, item.start, item.end));
-            (before.src == item.src && line < next && begins).then_some(line)
+            (before.src == item.src && line < next && begins).then_some((line, before))
         });
-        ends.map(|line| format!("A ';' is missing at the end of line {line}."))
+        ends.map(|(line, last)| {
+            Hint::with(format!("A ';' is missing at the end of line {line}."), Fix::insert(span(last), ";"))
+        })
     }
 
     /// The '{' that are open before the current token, the innermost first.
@@ -119,36 +115,44 @@ impl Walker<'_> {
     }
 
     /// No action stands here.
-    pub fn no_action(&self) -> TranslateError {
-        TranslateError::at("Expected an action, 'if', '{' or '}'\n", self.place(self.at)).hinted(self.hint_action())
+    pub fn no_action(&self) -> Draft {
+        Draft::at(Code::Syntax, "Expected an action, 'if', '{' or '}'\n", self.place(self.at))
+            .hinted(self.hint_action())
     }
 
     /// Where an action is expected and something else stands.
-    fn hint_action(&self) -> Option<String> {
+    fn hint_action(&self) -> Option<Hint> {
         let lines = self.open_lines()?;
         match self.word() {
-            "else" | "elsif" | "elseif" | "elif" => Some(format!(
-                "It stands right behind the '}}' of its `if`. Still open is the '{{' of line {}.",
-                lines.split(" and ").next().unwrap_or_default()
-            )),
-            word if self.tok() == Tok::Id && DECLARED.contains(&word) => Some(format!(
-                "No '{word}' inside a subroutine: a '}}' is missing. Still open is the '{{' of line {lines}."
-            )),
+            "else" | "elsif" | "elseif" | "elif" => Some(
+                format!(
+                    "It stands right behind the '}}' of its `if`. Still open is the '{{' of line {}.",
+                    lines.split(" and ").next().unwrap_or_default()
+                )
+                .into(),
+            ),
+            word if self.tok() == Tok::Id && DECLARED.contains(&word) => Some(
+                format!("No '{word}' inside a subroutine: a '}}' is missing. Still open is the '{{' of line {lines}.")
+                    .into(),
+            ),
             _ => None,
         }
     }
 
     /// The program ends inside of something: said at the innermost brace that is open.
-    pub fn ended(&self, text: &str) -> TranslateError {
-        let place = self.open().first().map(|item| (item.src, item.start, item.end));
+    pub fn ended(&self, text: &str) -> Draft {
+        let mut fail = Draft::new(Code::Unclosed, text);
+        self.open().first().into_iter().for_each(|item| fail.show(span(item)));
         let lines = self.open_lines().unwrap_or_default();
-        TranslateError(vec![(text.to_owned(), place)]).hinted(Some(format!(
-            "The text ends inside a subroutine: a '}}' is missing. Still open is the '{{' of line {lines}."
-        )))
+        fail.hinted(Some(
+            format!("The text ends inside a subroutine: a '}}' is missing. Still open is the '{{' of line {lines}.")
+                .into(),
+        ))
     }
 
     /// What stands outside of subroutines and isn't for there.
-    pub fn hint_outside(&self) -> Option<String> {
+    pub fn hint_outside(&self) -> Option<Hint> {
+        let here = self.place(self.at);
         let ended = || {
             let mut before = self.tokens_before();
             let (_, end, tok) = before.next()?;
@@ -159,24 +163,34 @@ impl Walker<'_> {
         };
         let ended = ended().unwrap_or_default();
         match (self.tok(), self.word()) {
-            (Tok::C(b'}'), _) => Some(format!("There is one '}}' too many, or a '{{' is missing before it.{ended}")),
-            (Tok::C(b';'), _) => Some("No ';' follows a '}'.".to_owned()),
+            (Tok::C(b'}'), _) => Some(format!("There is one '}}' too many, or a '{{' is missing before it.{ended}").into()),
+            (Tok::C(b';'), _) => Some(Hint::with("No ';' follows a '}'.", Fix::delete(here, ";"))),
             (Tok::Id, word) if BEGINS.contains(&word) || word == "else" || word == "elsif" => Some(format!(
                 "'{word}' stands inside a subroutine: sub vcl_recv {{ ... }}. Is there one '}}' too many before it?{ended}"
-            )),
-            (Tok::Id, word) => nearest(word, DECLARED.into_iter()).map(|near| format!("Is '{near}' meant?")),
+            ).into()),
+            (Tok::Id, word) => nearest(word, DECLARED.into_iter())
+                .map(|near| Hint::with(format!("Is '{near}' meant?"), Fix::replace(here, near))),
             _ => None,
         }
     }
 
-    /// A variable that isn't known.
-    pub fn hint_variable(&self, name: &str) -> Option<String> {
+    /// A variable that isn't known, from item `first` to `last`.
+    pub fn hint_variable(&self, name: &str, first: usize, last: usize) -> Option<Hint> {
+        let ((src, start, _), (other, _, end)) = (self.place(first), self.place(last));
+        let meant = |near: &str| {
+            let fix = (src == other).then(|| Fix::replace((src, start, end), near));
+            Hint::with(format!("Is {near} meant?"), fix)
+        };
         let mut parts = name.splitn(3, '.');
         if let (Some(head), Some(http), Some(field)) = (parts.next(), parts.next(), parts.next()) {
             let near = nearest(http, ["http"].into_iter())?;
-            return Some(format!("Is {head}.{near}.{field} meant?"));
+            return Some(meant(&format!("{head}.{near}.{field}")));
         }
         let known = OLD_VARS.iter().filter(|var| !var.is_field() && var.exists(self.dialect)).map(|var| var.name);
-        nearest(&name.to_ascii_lowercase(), known).map(|near| format!("Is {near} meant?"))
+        nearest(&name.to_ascii_lowercase(), known).map(meant)
     }
+}
+
+fn span(item: &Item) -> Span {
+    (item.src, item.start, item.end)
 }

@@ -10,6 +10,7 @@ use super::ctx::{Ctx, Outcome};
 use super::names::NameKind;
 use super::policy::BACKEND;
 use super::walk::Walker;
+use crate::code::Code;
 use crate::token::Tok;
 
 /// The old parameter saintmode_threshold.
@@ -28,7 +29,7 @@ impl Walker<'_> {
         let value = self.after(self.after(self.after(first)));
         let end = self.after(value);
         if self.tok_at(value) != Tok::Int || self.tok_at(end) != Tok::C(b';') {
-            return self.fail_range("Expected a number and a semicolon\n", value, end);
+            return self.fail_range(Code::Field, "Expected a number and a semicolon\n", value, end);
         }
         let number = self.text_at(value).to_owned();
         let (new, reason) = match self.saints.last_mut() {

@@ -7,6 +7,7 @@ use super::R;
 use super::ctx::{Ctx, Outcome};
 use super::policy::{DELIVER_ERRORS, RESTART};
 use super::walk::Walker;
+use crate::code::Code;
 use crate::token::Tok;
 
 /// Variables that are numbers.
@@ -23,7 +24,7 @@ impl Walker<'_> {
         }
         let known = OldSub::ALL.iter().any(|s| s.returns(self.dialect).contains(&word));
         if !known {
-            return self.fail_range("Expected return action name.\n", at, at);
+            return self.fail_range(Code::Return, "Expected return action name.\n", at, at);
         }
         let text = format!(
             "return ({word}) is not for {} in VCL {}; what it may return is: {}.\n",
@@ -31,14 +32,14 @@ impl Walker<'_> {
             self.dialect.name(),
             legal.join(", ")
         );
-        self.fail_range(&text, at, at)
+        self.fail_range(Code::Return, &text, at, at)
     }
 
     /// `lookup;`
     pub fn bare(&mut self, word: &str) -> R<Outcome> {
         let (first, end) = self.bare_statement()?;
         if self.dialect != Dialect::V20 {
-            return self.fail(&format!(
+            return self.fail(Code::Untranslatable, &format!(
                 "A return action stands in brackets since VCL 2.1: please change \"{word};\" to \"return ({word});\".\n"
             ));
         }
@@ -176,7 +177,7 @@ impl Walker<'_> {
             return Ok(Outcome::Yes);
         }
         if self.dialect == Dialect::V30 {
-            return self.fail("Please change \"restart\" to \"return (restart)\".\n");
+            return self.fail(Code::Untranslatable, "Please change \"restart\" to \"return (restart)\".\n");
         }
         let (first, end) = self.bare_statement()?;
         self.legal("restart", first)?;

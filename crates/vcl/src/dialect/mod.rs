@@ -27,8 +27,9 @@ mod walk;
 
 use tables::dialects::Dialect;
 
-use crate::token::{BYTE_ORDER_MARK, Source, Tok, Token};
-use crate::{Diagnostics, Options, Sources, diag};
+use crate::diag::Draft;
+use crate::token::{BYTE_ORDER_MARK, Source};
+use crate::{Diagnostics, Options, Sources};
 
 pub use detect::Detection;
 pub(crate) use out::SourceMap;
@@ -61,36 +62,8 @@ pub struct Migration {
     pub notes: Vec<Note>,
 }
 
-/// Why a program can't be translated: messages, each with its place (source, start, end).
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TranslateError(pub Vec<(String, Option<Span>)>);
-
-/// A stretch of a source: which, start and end.
-pub(crate) type Span = (u32, u32, u32);
-
-pub(crate) type R<T = ()> = Result<T, TranslateError>;
-
-impl TranslateError {
-    pub fn plain(text: String) -> TranslateError {
-        TranslateError(vec![(text, None)])
-    }
-
-    pub fn at(text: &str, place: Span) -> TranslateError {
-        TranslateError(vec![(text.to_owned(), Some(place))])
-    }
-
-    /// As the compiler's messages are.
-    pub fn text(&self, sources: &[Source]) -> String {
-        let mut out = String::new();
-        for (text, place) in &self.0 {
-            out.push_str(text);
-            if let Some((src, start, end)) = *place {
-                diag::show(&mut out, sources, &Token { tok: Tok::End, quote: 0, src, start, end, num: 0.0 });
-            }
-        }
-        out
-    }
-}
+/// What it gives, or why a program can't be translated.
+pub(crate) type R<T = ()> = Result<T, Draft>;
 
 /// An old program in VCL 4.1.
 pub(crate) struct Translation {
@@ -175,7 +148,7 @@ pub fn migrate(name: &str, text: &[u8], outside: &dyn Sources, options: &Options
     match translate(name, text, outside, options, &mut sources) {
         Ok(Some(t)) => Ok(Migration { dialect: Some(t.dialect), text: t.text, notes: t.notes }),
         Ok(None) => Ok(Migration { dialect: None, text: text.to_vec(), notes: Vec::new() }),
-        Err(fail) => Err(Diagnostics { text: fail.text(&sources) }),
+        Err(fail) => Err(fail.error(&sources).into()),
     }
 }
 

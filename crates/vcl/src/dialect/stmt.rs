@@ -6,7 +6,9 @@ use tables::dialects::BARE;
 use super::ctx::{Ctx, Outcome};
 use super::names::NameKind;
 use super::walk::Walker;
-use super::{R, TranslateError, known_file};
+use super::{R, known_file};
+use crate::code::Code;
+use crate::diag::Draft;
 use crate::token::Tok;
 
 impl Walker<'_> {
@@ -75,7 +77,7 @@ impl Walker<'_> {
         let hint = known_file(&self.sources[i.src as usize].name)
             .or_else(|| later.map(|at| self.text_at(at)).find_map(instead_of_c))
             .unwrap_or("Say it in VCL, or with the modules std, header, cookie, blob and directors.");
-        self.fail(&format!("Inline C isn't supported: {hint}\n"))
+        self.fail(Code::InlineC, &format!("Inline C isn't supported: {hint}\n"))
     }
 
     pub fn statement(&mut self) -> R<Outcome> {
@@ -118,7 +120,7 @@ impl Walker<'_> {
             "hash_data" => self.hash_data(),
             "synthetic" => {
                 if self.ctx != Ctx::Error {
-                    return self.fail("'synthetic' is for vcl_error only.\n");
+                    return self.fail(Code::Untranslatable, "'synthetic' is for vcl_error only.\n");
                 }
                 self.keep();
                 self.parenthesised()
@@ -242,7 +244,7 @@ impl Walker<'_> {
         let places: Vec<&str> = where_.iter().map(|c| c.sub().name()).collect();
         let text =
             format!("'{}' is not for {}; it is for {}.\n", self.text_at(at), self.ctx.sub().name(), places.join(", "));
-        self.fail_range(&text, at, at)
+        self.fail_range(Code::WrongPlace, &text, at, at)
     }
 
     pub fn if_statement(&mut self) -> R<Outcome> {
@@ -273,20 +275,20 @@ impl Walker<'_> {
         self.keep_c(b'(')?;
         self.expr()?;
         if self.is_c(b'{') {
-            return Err(TranslateError(vec![
-                ("Expected ')' got '{'\nat\n".to_owned(), Some(self.place(self.at))),
-                ("This bracket isn't closed before the block begins:\n".to_owned(), Some(self.place(open))),
-            ])
-            .hinted(self.hint_bracket()));
+            let mut fail = Draft::at(Code::Syntax, "Expected ')' got '{'\nat\n", self.place(self.at));
+            fail.say("This bracket isn't closed before the block begins:\n");
+            fail.show(self.place(open));
+            return Err(fail.hinted(self.hint_bracket()));
         }
         if self.is_c(b')') && self.tok_at(self.after(self.at)) != Tok::C(b'{') {
             let next = self.after(self.at);
             if matches!(self.tok_at(next), Tok::And | Tok::Or | Tok::Eq | Tok::Ne | Tok::C(b'~' | b')') | Tok::NoMatch)
             {
-                return Err(TranslateError(vec![
-                    (format!("Expected '{{' got '{}'\nat\n", self.text_at(next)), Some(self.place(next))),
-                    ("The condition ends at this bracket:\n".to_owned(), Some(self.place(self.at))),
-                ]));
+                let text = format!("Expected '{{' got '{}'\nat\n", self.text_at(next));
+                let mut fail = Draft::at(Code::MissingBrace, text, self.place(next));
+                fail.say("The condition ends at this bracket:\n");
+                fail.show(self.place(self.at));
+                return Err(fail);
             }
         }
         self.keep_c(b')')

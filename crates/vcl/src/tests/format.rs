@@ -8,7 +8,7 @@ use super::{Style, format};
 fn of(text: &str) -> String {
     match format("x.vcl", text.as_bytes(), &Style::default()) {
         Ok(out) => String::from_utf8(out).unwrap(),
-        Err(reason) => panic!("{}", reason.text),
+        Err(reason) => panic!("{reason}"),
     }
 }
 
@@ -72,9 +72,9 @@ fn a_break_inside_a_statement_stays() {
 
 #[test]
 fn what_is_wrong_is_shown_with_its_place() {
-    let reason = format("x.vcl", b"sub a {\n}\n}\n", &Style::default()).unwrap_err().text;
+    let reason = format("x.vcl", b"sub a {\n}\n}\n", &Style::default()).unwrap_err().to_string();
     assert!(reason.contains("('x.vcl' Line 3 Pos 1)"), "{reason}");
-    let reason = format("x.vcl", b"sub a {\n set \"x\n", &Style::default()).unwrap_err().text;
+    let reason = format("x.vcl", b"sub a {\n set \"x\n", &Style::default()).unwrap_err().to_string();
     assert!(reason.starts_with("Unterminated string") && reason.contains("Line 2 Pos 6"), "{reason}");
 }
 
@@ -172,7 +172,7 @@ proptest! {
                 let twice = format("x", &once, &Style::default()).expect("what was laid out can be laid out");
                 prop_assert_eq!(String::from_utf8_lossy(&once), String::from_utf8_lossy(&twice));
             }
-            Err(reason) => prop_assert!(!reason.text.contains("change of meaning"), "{}", text),
+            Err(reason) => prop_assert!(!reason.to_string().contains("change of meaning"), "{}", text),
         }
     }
 

@@ -156,6 +156,6 @@ proptest! {
         let mut text = b"vcl 4.1; backend b none; sub vcl_recv { ".to_vec();
         text.extend_from_slice(&bytes);
         let verdict = compile("<vcl.inline>", &text, &Few(&[]), &Options::default());
-        prop_assert!(verdict.err().is_none_or(|d| !d.text.is_empty()));
+        prop_assert!(verdict.err().is_none_or(|d| !d.to_string().is_empty()));
     }
 }

@@ -28,7 +28,9 @@ fn the_layout_is_varnishs() {
     let text = "vcl 4.1;\nbackend b none;\nsub vcl_recv {\n\tset req.http.foo = \"a\" + foo.bar;\n}\n";
     let expected = "Symbol not found: 'foo.bar'\nAt: ('<vcl.inline>' Line 4 Pos 34) -- (Pos 40)\n        set req.http.foo = \"a\" + foo.bar;\n---------------------------------#######-\n\n";
     assert_eq!(try_compile(text).unwrap_err(), expected);
-    let diagnostics = crate::Diagnostics { text: expected.to_owned() };
+    let stopped =
+        crate::Diagnostic { text: expected.to_owned(), ..crate::Diagnostic::error(crate::Code::UnknownName, "") };
+    let diagnostics = crate::Diagnostics::from(stopped);
     let tail = "#######-\n\nRunning VCC-compiler failed, exited with 2\nVCL compilation failed";
     assert!(diagnostics.for_cli().starts_with("Message from VCC-compiler:\nSymbol not found"));
     assert!(diagnostics.for_cli().ends_with(tail), "{}", diagnostics.for_cli());
@@ -297,4 +299,43 @@ fn includes_and_imports() {
     );
     bad("import blob; sub vcl_recv { set req.http.a = blob.encode(five=1); }", "Unknown argument 'five'");
     bad("import directors; sub vcl_init { new x = directors.hash(); } sub vcl_recv { x; }", "Expected '.' got ';'");
+}
+
+/// The lines of the errors that are found, with their codes, when up to ten are looked for.
+fn errors(text: &str) -> Vec<(u32, &'static str)> {
+    let options = crate::Options { max_errors: 10, ..crate::Options::default() };
+    let found = crate::compile("<vcl.inline>", text.as_bytes(), &super::Few(&[]), &options).expect_err("errors").0;
+    found.iter().map(|one| (one.place.as_ref().map_or(0, |place| place.line), one.code.about().word)).collect()
+}
+
+#[test]
+fn an_error_ends_its_declaration_only() {
+    let text = "vcl 4.1;\nbackend b { .hst = \"x\"; }\nacl a { 1; }\nimport nope;\nsub vcl_recv {\n  set req.htp.a = 1;\n  nope;\n}\n\
+                sub vcl_hit {\n  if (client.ip ~ a) {\n    nope.f();\n    nope;\n  }\n}\nsub f {\n  unset req.url;\n";
+    let all = [(2, "field"), (3, "syntax"), (4, "unknown-module"), (6, "unknown-name"), (16, "read-only")];
+    assert_eq!(errors(text), all);
+    // varnishd's text ends with the first.
+    let options = crate::Options { max_errors: 10, ..crate::Options::default() };
+    let all = crate::compile("<vcl.inline>", text.as_bytes(), &super::Few(&[]), &options).unwrap_err();
+    assert_eq!(try_compile(text).unwrap_err(), all.to_string());
+}
+
+#[test]
+fn braces_too_few_or_too_many_hide_nothing_behind() {
+    let more = "sub vcl_hit {\n  unset req.url;\n}\n";
+    assert_eq!(errors(&format!("vcl 4.1;\nbackend b none;\nsub f {{\n{more}")), [(4, "wrong-kind"), (5, "read-only")]);
+    let many = "vcl 4.1;\nbackend b none;\nsub f { } }\n";
+    assert_eq!(errors(&format!("{many}{more}")), [(3, "syntax"), (5, "read-only")]);
+    // The last brace closes what was passed over.
+    let inside = "vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  acl a { 1; }\n}\n";
+    assert_eq!(errors(&format!("{inside}{more}")), [(4, "wrong-kind"), (4, "syntax"), (7, "read-only")]);
+}
+
+#[test]
+fn what_the_whole_program_shows_is_told_of_each_part() {
+    let text = "vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  set beresp.ttl = 1s;\n  call f;\n}\nsub f {\n  set resp.status = 1;\n}\n\
+                sub vcl_hit {\n  set beresp.ttl = 2s;\n  call f;\n}\n";
+    assert_eq!(errors(text), [(11, "wrong-place"), (4, "wrong-place")]);
+    let names = "vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  call x;\n  call y;\n}\nsub z { }\n";
+    assert_eq!(errors(names), [(4, "undeclared"), (5, "undeclared"), (7, "unused")]);
 }

@@ -110,7 +110,7 @@ impl World {
             &vcl::NoSources,
             &vcl::Options { err_unref: false, optimise, modules: MODULES, ..vcl::Options::default() },
         );
-        let program = compiled.map_err(|d| d.text)?.program;
+        let program = compiled.map_err(|d| d.to_string())?.program;
         let dir = ScratchDir::new("vrt");
         let set = SegmentSet::create(dir.path(), Home::Worker, 1, None).unwrap();
         let mut params = params::Params::default();

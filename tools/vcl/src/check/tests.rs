@@ -87,7 +87,7 @@ fn an_include_that_varnishd_wouldnt_find_is_an_error() {
     };
     let part = ("/site/part.vcl", "sub hello { unset req.http.x; }\n");
     let both = check("", &[("/site/main.vcl", main("part.vcl")), part]);
-    assert_eq!((lines(&both[0]["errors"]), &both[1]["ok"]), (vec![(3, "error")], &json!(false)), "{both:?}");
+    assert_eq!((lines(&both[0]["errors"]), &both[1]["ok"]), (vec![(3, "file")], &json!(false)), "{both:?}");
     assert!(both[0]["errors"][0]["hint"].as_str().unwrap().contains("-I /site"), "{both:?}");
     for include in ["./part.vcl", "/site/part.vcl"] {
         let both = check("", &[("/site/main.vcl", main(include)), part]);
@@ -97,14 +97,14 @@ fn an_include_that_varnishd_wouldnt_find_is_an_error() {
 
 #[test]
 fn a_file_that_cant_be_loaded_is_a_part_if_it_is_said_so() {
-    for (text, lacks) in [
-        ("vcl 4.1;\nsub vcl_recv {\n  set req.backend_hint = web;\n}\n", "it declares no backend."),
-        ("sub vcl_recv {\n  error 404;\n}\n", "it declares no backend."),
-        ("backend b { .host = \"192.0.2.1\"; }\nsub vcl_synth { }\n", "it doesn't say `vcl 4.1;`."),
-        ("", "it doesn't say `vcl 4.1;` and declares no backend."),
+    for (code, text, lacks) in [
+        ("no-backend", "vcl 4.1;\nsub vcl_recv {\n  set req.backend_hint = web;\n}\n", "it declares no backend."),
+        ("no-backend", "sub vcl_recv {\n  error 404;\n}\n", "it declares no backend."),
+        ("version", "backend b { .host = \"192.0.2.1\"; }\nsub vcl_synth { }\n", "it doesn't say `vcl 4.1;`."),
+        ("version", "", "it doesn't say `vcl 4.1;` and declares no backend."),
     ] {
         let got = &check("", &[("/subs.vcl", text)])[0];
-        assert_eq!(lines(&got["errors"]), [(0, "not-whole")], "{got}");
+        assert_eq!(lines(&got["errors"]), [(0, code)], "{got}");
         assert!(got["errors"][0]["message"].as_str().unwrap().ends_with(lacks), "{got}");
         let part = &check("--part", &[("/subs.vcl", text)])[0];
         assert_eq!((&part["ok"], part["notes"].as_array().unwrap().len()), (&json!(true), 1), "{part}");
@@ -132,7 +132,7 @@ fn damage_is_told_once_and_hides_nothing() {
     let text = "backend b { .host = \"192.0.2.1\"; }\nsub vcl_recv {\n\u{a0}if\u{a0}(req.url ~ “^/a”) {\n    lookup;\n  }\n  \
                 set req.http.a = “b”;\n}\nsub vcl_fetch {\n  set obj.ttl = 3600s;\n  set obj.nothing = 1s;\n}\n";
     let got = &check("", &[("/a.vcl", text)])[0];
-    assert_eq!(lines(&got["errors"]), [(3, "syntax"), (10, "error")], "{got}");
+    assert_eq!(lines(&got["errors"]), [(3, "character"), (10, "unknown-name")], "{got}");
     let hint = got["errors"][0]["hint"].as_str().unwrap();
     assert!(hint.contains("2 no-break spaces and 4 typographic quotes"), "{hint}");
 }
@@ -178,7 +178,7 @@ fn backends_of_a_part_may_be_used_elsewhere() {
 fn other_places_are_told() {
     let text = "vcl 4.1;\nbackend b none;\nsub a { }\nsub a { }\nsub vcl_recv { call a; }\n";
     let got = &check("", &[("/a.vcl", text)])[0];
-    assert_eq!(got["errors"][0]["related"][0]["line"], 3, "{got}");
+    assert_eq!(got["errors"][0]["labels"][0]["line"], 3, "{got}");
 }
 
 #[test]
@@ -189,4 +189,17 @@ fn errors_of_declarations_hide_no_others() {
     let mut lines: Vec<u64> = lines(&got["errors"]).iter().map(|l| l.0).collect();
     lines.sort_unstable();
     assert_eq!(lines, [2, 4, 5, 7], "{got}");
+}
+
+#[test]
+fn what_cant_be_taken_out_hides_no_others() {
+    let text = "vcl 4.1;\nimport nope;\nbackend b none;\nimport directors;\nnonsense;\nsub vcl_init {\n  new d = directors.nope();\n  \
+                new e = directors.random();\n}\nsub vcl_recv {\n  nope.f();\n  set req.backend_hint = e.backend();\n}\n\
+                sub vcl_deliver {\n  set resp.htp.x = 1;\n  set resp.http.x = d.x();\n}\nsub vcl_synth {\n  unset resp.status;\n}\n";
+    let got = &check("", &[("/a.vcl", text)])[0];
+    let mut lines = lines(&got["errors"]);
+    lines.sort_unstable();
+    // Names that lines 2 and 7 would have declared are no errors of their own.
+    let all = [(2, "unknown-module"), (5, "syntax"), (7, "unknown-name"), (15, "unknown-name"), (19, "read-only")];
+    assert_eq!(lines, all, "{got}");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Answers to what an editor asks.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use super::know;
 use super::names::{self, Target};
 use super::wire::{self, Refusal};
 use super::{Server, diagnose, text};
+use crate::judge::Location;
 use crate::texts::{self, Part};
 
 /// What a request points at.
@@ -232,14 +234,17 @@ impl Server<'_> {
             .filter(|found| found.at.start <= to && from <= found.at.end);
         let action = |found: &diagnose::FileFindings| {
             let fix = found.fix.as_ref()?;
-            let edits: Vec<_> =
-                fix.edits.iter().map(|(at, new)| json!({ "range": lines.range(at), "newText": new })).collect();
+            let mut changes: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+            for (Location { path, text, at }, new) in &fix.edits {
+                let edit = json!({ "range": self.lines(text).range(at), "newText": new });
+                changes.entry(self.uri_of(path)).or_default().push(edit);
+            }
             Some(json!({
                 "title": fix.title,
                 "kind": "quickfix",
                 "isPreferred": true,
                 "diagnostics": [found.shown],
-                "edit": { "changes": { (self.uri_of(&path)): edits } },
+                "edit": { "changes": changes },
             }))
         };
         Some(found.filter_map(action).collect())

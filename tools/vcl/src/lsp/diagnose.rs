@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::{Value, json};
+use vcl::{Fix, Severity};
 
 use super::Server;
-use super::fix::{self, Fix};
 use super::text::Lines;
-use crate::judge::{self, Finding, Location, Severity};
+use crate::judge::{self, Finding, Location};
 
 /// What was found wrong in a file.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub(super) struct FileFindings {
     /// As the protocol has it.
     pub shown: Value,
     pub at: Range<usize>,
-    pub fix: Option<Fix>,
+    pub fix: Option<Fix<Location>>,
 }
 
 /// By file.
@@ -42,9 +42,10 @@ pub(super) fn diagnose(server: &Server<'_>, root: &str) -> ByFile {
 fn found(server: &Server<'_>, finding: &Finding, location: &Location) -> FileFindings {
     let client = &server.client;
     let range = |location: &Location| Lines::new(&location.text, client.encoding).range(&location.at);
-    let mut said = finding.message.prose.clone();
+    let diagnostic = &finding.diagnostic;
+    let mut said = diagnostic.message.clone();
     let mut related = Vec::new();
-    for (label, location) in &finding.related {
+    for (label, location) in &finding.labels {
         if client.related {
             let location = json!({ "uri": server.uri_of(&location.path), "range": range(location) });
             related.push(json!({ "location": location, "message": label }));
@@ -52,28 +53,27 @@ fn found(server: &Server<'_>, finding: &Finding, location: &Location) -> FileFin
             said.push_str(&format!("\n{label} ({}:{})", location.path, location.line()));
         }
     }
-    if let Some(hint) = &finding.message.hint {
+    if let Some(hint) = &diagnostic.hint {
         said.push('\n');
         said.push_str(hint);
     }
     let mut shown = json!({
         "range": range(location),
-        "severity": match finding.severity {
+        "severity": match diagnostic.severity {
             Severity::Error => 1,
             Severity::Warning => 2,
         },
-        "code": finding.code,
+        "code": diagnostic.code.about().word,
         "source": "lacquer",
         "message": said,
     });
     if !related.is_empty() {
         shown["relatedInformation"] = related.into();
     }
-    if finding.unnecessary && client.tags {
+    if diagnostic.code.is_unnecessary() && client.tags {
         shown["tags"] = json!([UNNECESSARY]);
     }
-    let fix = fix::fix(&finding.message, &location.text, &location.at);
-    FileFindings { shown, at: location.at.clone(), fix }
+    FileFindings { shown, at: location.at.clone(), fix: finding.fix.clone() }
 }
 
 /// What several VCLs say of one file, each thing once.

@@ -7,7 +7,6 @@
 
 mod answers;
 mod diagnose;
-mod fix;
 mod know;
 mod names;
 mod text;
