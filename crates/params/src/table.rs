@@ -330,7 +330,7 @@ params! {
     log_no_hit: Switch = "off" ["bool"] { Own }
         "Log why a request was no hit: a Notice record \"lacquer: no hit: REASON\" near the end of its transaction. The reasons are in lacquer-explain(1); the counters NOHIT.* have them always.";
     loop_detection: Switch = "on" ["bool"] { Own }
-        "Answer 508 to a request that this server sent to one of its own listeners and that came back as it was: same listener, Host and URL. Such requests carry a mark in CDN-Loop (RFC 8586). Switch it off where VCL tells the passes of a request apart by something else.";
+        "Answer 508 to a request that this server sent to one of its own listeners and that came back to wait for itself: it is looked up as the object that it was to fetch, or is here for the eighth time. Such requests carry a mark in CDN-Loop (RFC 8586). Also refuse a VCL whose every request would come back so, as its backend is one of the server's own listeners.";
     lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental NoEffect }
         "A hit moves an object in the order of eviction at most this often.";
     max_esi_depth: Count = "5" ["levels" min "0"] {}
