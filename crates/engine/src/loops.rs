@@ -120,10 +120,7 @@ impl Listener {
     fn takes(&self, path: Option<&Path>, peer: Option<SocketAddr>) -> bool {
         match self {
             Self::Socket(own) => path == Some(own),
-            Self::Address(own) => peer.is_some_and(|peer| {
-                let is_any = own.ip().is_unspecified() && own.is_ipv4() == peer.is_ipv4();
-                own.port() == peer.port() && (is_any || own.ip() == peer.ip())
-            }),
+            Self::Address(own) => peer.is_some_and(|peer| sys::sock::takes(*own, peer)),
         }
     }
 }

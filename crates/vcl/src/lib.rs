@@ -21,6 +21,7 @@ pub mod listing;
 mod odd;
 mod optimise;
 pub mod outline;
+mod own_listeners;
 mod personal;
 pub mod program;
 mod restarts;
@@ -166,6 +167,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
         vcc.write_message("No backends or directors found in VCL program, at least one is necessary.\n");
         return Err(vcc::CompileStopped);
     }
+    vcc.check_own_backends()?;
     vcc.lint();
     Ok(())
 }

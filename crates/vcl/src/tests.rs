@@ -5,6 +5,7 @@ mod hints;
 mod hostile;
 mod messages;
 pub(crate) mod modules;
+mod own_listeners;
 mod warnings;
 
 use std::net::IpAddr;

@@ -10,6 +10,7 @@ use tables::vclvars::{HeadId, Method, Type};
 
 use crate::diag;
 use crate::lint::{Remark, Set};
+use crate::own_listeners::OwnBackend;
 use crate::program::{Op, Program, SourceLocation};
 use crate::symbols::{ALWAYS, Kind, SymId, Symbols, Ty, What};
 use crate::token::{Source, Tok, Token};
@@ -109,6 +110,7 @@ pub(crate) struct Vcc<'a> {
     /// What warnings are made of, once the program is known to be right.
     pub remarks: Vec<Remark>,
     pub sets: Vec<Set>,
+    pub own_backends: Vec<OwnBackend>,
     /// What to do about the error that ended it.
     pub hint: Option<String>,
 }
@@ -142,6 +144,7 @@ impl<'a> Vcc<'a> {
             warned: false,
             remarks: Vec::new(),
             sets: Vec::new(),
+            own_backends: Vec::new(),
             hint: None,
         };
         vcc.predefine();
