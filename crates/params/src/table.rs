@@ -58,6 +58,27 @@ macro_rules! limit {
     };
 }
 
+/// Whether the names are in ascending order, each once.
+const fn is_sorted(names: &[&str]) -> bool {
+    let mut at = 1;
+    while at < names.len() {
+        if !is_before(names[at - 1].as_bytes(), names[at].as_bytes()) {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// `one < other`, which no constant can ask of texts.
+const fn is_before(one: &[u8], other: &[u8]) -> bool {
+    match (one, other) {
+        (_, []) => false,
+        ([], _) => true,
+        ([a, one @ ..], [b, other @ ..]) => *a < *b || *a == *b && is_before(one, other),
+    }
+}
+
 macro_rules! params {
     ($($name:ident: $kind:ident = $default:literal [$unit:literal $(min $min:literal)? $(max $max:literal)?]
        { $($flag:ident)* } $text:literal;)*) => {
@@ -75,6 +96,9 @@ macro_rules! params {
                 Self { $($name: Default::default(),)* protected: Vec::new() }
             }
         }
+
+        // `lookup` searches the table by halves: in another order some names aren't found, and no worker starts.
+        const _: () = assert!(is_sorted(&[$(stringify!($name)),*]), "the parameters aren't sorted by name");
 
         /// Every parameter, sorted by name.
         pub static SPECS: &[Spec] = &[$(Spec {
