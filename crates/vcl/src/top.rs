@@ -133,6 +133,10 @@ impl Vcc<'_> {
         self.hint_sub(&name);
         self.write_message("The names 'vcl_*' are reserved for subroutines.\n");
         self.show(token);
+        // The name that is meant needs no list of forty.
+        if self.hint.is_some() {
+            return Err(CompileStopped);
+        }
         self.write_message("Valid vcl_* subroutines are:\n");
         // Those of the machine first, then their parts.
         let (mut names, parts): (Vec<String>, Vec<String>) = self

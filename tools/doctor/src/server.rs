@@ -149,17 +149,11 @@ impl Server {
             Some(address) => Door { addresses: vec![address.to_owned()], secret: secret.map(str::to_owned) },
             None => {
                 let door = self.workdir.as_deref().and_then(Door::of);
-                door.ok_or("the server has no CLI address (-T), or it isn't for us to read")?
+                let door = door.ok_or("the server has no CLI address (-T), or it isn't for us to read")?;
+                Door { secret: secret.map(str::to_owned).or(door.secret), ..door }
             }
         };
-        let mut why = "the server has no CLI address (-T)".to_owned();
-        for address in &door.addresses {
-            match Connection::open(address, secret.or(door.secret.as_deref()), timeout) {
-                Ok(connection) => return Ok(connection),
-                Err(text) => why = format!("the CLI can't be asked: {}", text.replace('\n', " ")),
-            }
-        }
-        Err(why)
+        door.open(timeout).map_err(|why| format!("the CLI can't be asked: {}", why.replace('\n', " ")))
     }
 }
 

@@ -80,7 +80,7 @@ pub(super) fn gather(config: &Config) -> Option<Facts> {
     match config.connect() {
         Some(mut connection) => facts.ask_cli(&mut connection),
         None if config.address.is_some() => return None,
-        None => print::err("lacquer status: the manager doesn't answer; this is what its shared memory tells\n"),
+        None => print::err("lacquer status: the manager can't be asked; this is what its shared memory tells\n"),
     }
     Some(facts)
 }
