@@ -54,3 +54,28 @@ impl Door {
 pub fn is_good(status: Status) -> bool {
     matches!(status, Status::Ok | Status::Truncated)
 }
+
+/// The server's version, by the CLI's banner: `Lacquer 0.1.0 (varnish-7.1.1 revision 0123abcd)`, or a genuine varnishd's line.
+pub fn version(banner: &str) -> Option<String> {
+    let line = |is: fn(&str) -> bool| banner.lines().find(|line| is(line));
+    let compatible = line(|text| text.contains(" revision "))?;
+    Some(match line(|text| text.starts_with("Lacquer ")) {
+        Some(own) => format!("{own} ({compatible})"),
+        None => compatible.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_banner_says_who_serves() {
+        let genuine =
+            "---\nVarnish Cache CLI 1.0\n---\nLinux,6.1,x86_64,-junix\nvarnish-7.1.1 revision 7cee1c\n\nType 'help'";
+        assert_eq!(version(genuine).as_deref(), Some("varnish-7.1.1 revision 7cee1c"));
+        let ours = genuine.replace("cee1c\n", "cee1c\nLacquer 0.1.0\n");
+        assert_eq!(version(&ours).as_deref(), Some("Lacquer 0.1.0 (varnish-7.1.1 revision 7cee1c)"));
+        assert_eq!(version(""), None);
+    }
+}

@@ -14,7 +14,7 @@ use crate::fatal::errno_text;
 use crate::originkeys;
 use crate::reply::{Reply, ReplyExt, Status, json_reply};
 use crate::report::{Severity, print};
-use crate::usage::version_string;
+use crate::usage::{OWN_VERSION, version_string};
 use crate::vcls::{CheckedVcl, State as VclState};
 use crate::workdir;
 use crate::worker::State;
@@ -149,7 +149,7 @@ impl Manager {
 
     pub(crate) fn banner(&self) -> String {
         let mut text = format!(
-            "-----------------------------\nVarnish Cache CLI 1.0\n-----------------------------\n{}\n{}\n\n\
+            "-----------------------------\nVarnish Cache CLI 1.0\n-----------------------------\n{}\n{}\n{OWN_VERSION}\n\n\
              Type 'help' for command list.\nType 'quit' to close CLI session.\n",
             self.vident,
             version_string()

@@ -9,6 +9,8 @@ use admin::{Connection, Door, is_good};
 use serde_json::Value;
 use shm::reader::Reader;
 
+use crate::reach;
+
 /// A counter's full name and its value.
 pub type Counters = BTreeMap<String, u64>;
 
@@ -21,6 +23,13 @@ pub struct Backend {
     /// What the probe says: `2 of 8, sick`.
     pub probe: String,
     pub is_sick: bool,
+    /// Addresses in the order in which they are tried, separated by `, `: `127.0.0.1:8080`, `name:80`, `/path`. Empty of a genuine
+    /// varnishd.
+    pub address: String,
+    /// Why its requests fail, if it hasn't answered since.
+    pub failure: Option<String>,
+    /// What became of a connection from here, made because fetches fail.
+    pub reached: Option<String>,
 }
 
 /// A server.
@@ -137,6 +146,12 @@ impl Server {
     /// Asks its CLI; what it says isn't changed by that.
     pub fn ask(&mut self, address: Option<&str>, secret: Option<&str>, timeout: Option<Duration>) {
         self.told = self.connect(address, secret, timeout).map(|mut connection| Told::of(&mut connection));
+        let failing: Vec<String> =
+            self.all_grown("VBE", "fail").into_iter().filter(|(_, failed)| *failed > 0).map(|(name, _)| name).collect();
+        let Ok(told) = &mut self.told else { return };
+        let asked =
+            told.backends.iter_mut().filter(|backend| backend.failure.is_some() || failing.contains(&backend.name));
+        asked.for_each(|backend| backend.reached = reach::reach(&backend.address));
     }
 
     fn connect(
@@ -170,8 +185,7 @@ impl Told {
             let reply = connection.ask(format!("{command}\n").as_bytes()).ok()?;
             is_good(reply.status).then(|| reply.text().into_owned())
         };
-        let version = ask("banner").unwrap_or_default();
-        let version = version.lines().find(|line| line.contains(" revision ")).unwrap_or_default().to_owned();
+        let version = ask("banner").and_then(|banner| admin::version(&banner)).unwrap_or_default();
         Told {
             version,
             params: ask("param.show -j").as_deref().map(params).unwrap_or_default(),
@@ -225,7 +239,15 @@ fn backend(name: &str, about: &Value) -> Backend {
     };
     let admin = word("admin_health");
     let is_sick = admin == "sick" || (admin != "healthy" && text(2) == "sick");
-    Backend { name: name.to_owned(), admin, probe: format!("{} of {}, {}", text(0), text(1), text(2)), is_sick }
+    Backend {
+        name: name.to_owned(),
+        admin,
+        probe: format!("{} of {}, {}", text(0), text(1), text(2)),
+        is_sick,
+        address: word("address"),
+        failure: about.get("failure").and_then(Value::as_str).map(str::to_owned),
+        reached: None,
+    }
 }
 
 /// `TIME REFS FLAG CONDITION`: those that aren't completed.

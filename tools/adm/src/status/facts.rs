@@ -148,7 +148,7 @@ impl Facts {
             let reply = connection.ask(format!("{command}\n").as_bytes()).ok()?;
             is_good(reply.status).then(|| reply.text().into_owned())
         };
-        self.version = ask("banner").and_then(|text| version(&text));
+        self.version = ask("banner").and_then(|text| admin::version(&text));
         if let Some([Value::String(state), ..]) = ask("status -j").as_deref().and_then(members).as_deref() {
             self.state = Some(state.clone());
         }
@@ -229,7 +229,10 @@ impl Facts {
 
 /// The members of an answer to a command with -j, without version, command and time.
 fn members(text: &str) -> Option<Vec<Value>> {
-    match serde_json::from_str(text).ok()? {
+    // Where no member follows, varnishd and Lacquer leave a comma behind the time.
+    let whole = text.trim_end().strip_suffix(']').and_then(|head| head.trim_end().strip_suffix(','));
+    let whole = whole.map_or_else(|| text.to_owned(), |head| format!("{head}]"));
+    match serde_json::from_str(&whole).ok()? {
         Value::Array(mut all) if all.len() >= 3 => Some(all.split_off(3)),
         _ => None,
     }
@@ -262,11 +265,6 @@ impl Parameter {
     }
 }
 
-/// The line of a banner that says the version.
-fn version(banner: &str) -> Option<String> {
-    banner.lines().find(|line| line.contains(" revision ")).map(str::to_owned)
-}
-
 /// `name host port`, or `name path -`.
 fn addresses(text: &str) -> Vec<(String, String)> {
     let one = |line: &str| {
@@ -292,6 +290,14 @@ fn panicked(report: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_members_are_none() {
+        let text = "[ 2, [\"param.show\", \"-j\", \"changed\"], 1795952865.229,\n\n]\n";
+        assert_eq!(members(text), Some(Vec::new()));
+        assert_eq!(members("[ 2, [\"x\"], 1.0,\n{}\n]"), Some(vec![json!({})]));
+        assert_eq!(members("[ 2"), None);
+    }
 
     #[test]
     fn a_store_on_a_disk_is_one_with_its_memory() {
