@@ -210,7 +210,23 @@ def who_am_i(t):
             t.report.check(own in said[1] and "varnish-7.1.1 revision" in said[1], f"{own} is named: {said}")
 
 
-CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, taken_port, who_am_i)
+def cookies(t):
+    """A page that is passed for its cookies: explain says which came and what to type."""
+    with Origin(simple(lambda *_: ("Cache-Control: max-age=60\r\n", b"ok"))) as origin, Varnishd(t.varnishd, backend=origin.address) as v:
+        get(v.address, "/page", [("Cookie", "_ga=1; session=2")])
+        typed = ["-n", v.n, "-H", "Cookie: _ga=1; session=2", "http://bed.test/page"]
+        text = t.tool("lacquer", "explain", *typed)[1]
+        t.report.check("pass-cookie" in text and "Cookies: _ga, session." in text and "type: varnishadm param.set cookie_drop '_ga'" in text, f"explain: {text}")
+        # Typed as it says, it takes one cookie out and names the other one.
+        status, said = t.tool("varnishadm", "-n", v.n, "param.set", "cookie_drop", "_ga")
+        text = t.tool("lacquer", "explain", *typed)[1]
+        t.report.check(status == 0 and "type: varnishadm param.set cookie_drop '_ga session'" in text, f"explain again: {said} {text}")
+        t.tool("varnishadm", "-n", v.n, "param.set", "cookie_drop", "_ga session")
+        text = t.tool("lacquer", "explain", *typed)[1]
+        t.report.check("It would be a miss" in text, f"without cookies: {text}")
+
+
+CASES = (wrong_port, own_port, file_of_root, secret_of_root, one_directory, directory_of_another, words, taken_port, who_am_i, cookies)
 
 
 def main():
