@@ -4,11 +4,13 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::Duration;
 
 use cli::client::ReplyError;
 use cli::{Reply, ReplyDecoder, Status};
 use logq::source::strerror;
+use shm::reader::who_may_read;
 use toolkit::print;
 
 use crate::is_good;
@@ -44,6 +46,15 @@ fn connect(address: &str, timeout: Option<Duration>) -> Result<TcpStream, String
     Err(failure)
 }
 
+/// The message about a file of the secret that can't be read.
+fn unreadable(path: &str, error: &io::Error) -> String {
+    let text = format!("Cannot open \"{path}\": {}", strerror(error));
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => format!("{text}: {}", who_may_read("the secret", Path::new(path))),
+        _ => text,
+    }
+}
+
 impl Connection {
     /// Connects, authenticates and pings.
     ///
@@ -62,7 +73,7 @@ impl Connection {
         let mut reply = connection.reply().map_err(lost)?;
         if reply.status == Status::Auth {
             let path = secret.ok_or("Authentication required")?;
-            let secret = std::fs::read(path).map_err(|e| format!("Cannot open \"{path}\": {}", strerror(&e)))?;
+            let secret = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
             let challenge = cli::auth::Challenge::from_reply(&reply.body).ok_or("Authentication required")?;
             let answer = challenge.answer(&secret);
             reply = connection.ask(format!("auth {answer}\n").as_bytes()).map_err(lost)?;

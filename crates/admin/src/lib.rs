@@ -6,6 +6,7 @@
 mod connection;
 
 use std::path::Path;
+use std::time::Duration;
 
 use cli::Status;
 
@@ -26,6 +27,26 @@ impl Door {
         let addresses = shm::reader::manager_arg(workdir, "-T")?;
         let secret = shm::reader::manager_arg(workdir, "-S");
         Some(Door { addresses: addresses.lines().map(str::to_owned).collect(), secret })
+    }
+
+    /// A connection to the first address that takes one. `timeout`: how long a reply may take.
+    ///
+    /// # Errors
+    /// What went wrong with each, a line for each cause.
+    pub fn open(&self, timeout: Option<Duration>) -> Result<Connection, String> {
+        let mut failures: Vec<String> = Vec::new();
+        for address in &self.addresses {
+            match Connection::open(address, self.secret.as_deref(), timeout) {
+                Ok(connection) => return Ok(connection),
+                Err(failure) if failures.contains(&failure) => {}
+                Err(failure) => failures.push(failure),
+            }
+        }
+        if failures.is_empty() {
+            Err("the server has no CLI address (-T)".to_owned())
+        } else {
+            Err(failures.join("\n"))
+        }
     }
 }
 

@@ -169,6 +169,13 @@ fn json_entry(director: &dyn Director, flags: ListFlags, now: Real, out: &mut St
         summary.of,
         health_word(summary.healthy)
     );
+    // Members of ours: where a tool can try for itself, and why requests fail.
+    if let Some(backend) = director.as_backend() {
+        let _ = writeln!(out, "      \"address\": {},", json_string(&backend.spec().endpoint.to_string()));
+        if let Some((cause, seconds)) = backend.last_fault() {
+            let _ = writeln!(out, "      \"failure\": {},\n      \"failure_age\": {seconds:.3},", json_string(&cause));
+        }
+    }
     let mut details = String::new();
     if flags.details {
         director.details_json(now, &mut details);

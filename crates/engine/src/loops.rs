@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Requests that come back. A request that goes to one of this server's own listeners carries a mark in `CDN-Loop` (RFC 8586): this
-//! worker's name and a keyed hash of the request as it came in. A request that comes in with the mark of a request like itself would wait
-//! for itself at a busy object: it is answered 508. A server that asks itself for something else isn't hindered, nor is one whose VCL
-//! passes a request to itself: nobody waits for a pass, so that only the number of passes is bounded.
+//! worker's name and a keyed hash of the digest that it is looked up by. A lookup of the same digest would wait for the object that it is
+//! to fetch: it is answered 508. A server that asks itself for another object isn't hindered, nor is one whose VCL passes a request
+//! that goes to itself or comes from itself: nobody waits for a pass, so that only the number of rounds is bounded.
 //!
-//! A client can't make a mark, and one that repeats a mark it was shown is refused itself. Requests to other servers carry none.
+//! A client can't make a mark, and one that repeats a mark it was shown is refused itself. Requests to other servers carry none, and
+//! nothing is hashed for them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
@@ -13,12 +14,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use backend::Conn;
-use message::{Head, names};
+use cache::Digest;
+use message::Head;
 
 /// The header field.
 pub(crate) const CDN_LOOP: &str = "CDN-Loop";
-/// Times that a request may pass through this server as another one each time, or as a pass.
-const MAX_PASSES: usize = 8;
+/// Times that a request may pass through this server, for another object each time or as a pass.
+const MAX_ROUNDS: usize = 8;
 
 /// Recognises this worker's own requests.
 pub struct Loops {
@@ -36,15 +38,6 @@ enum Listener {
     /// An address, or all of this host's of one family.
     Address(SocketAddr),
     Socket(PathBuf),
-}
-
-/// A request as it came in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Arrival {
-    /// Keyed hash of listener, Host and URL.
-    hash: u64,
-    /// How often it was here before, by its marks.
-    passes: usize,
 }
 
 impl Default for Loops {
@@ -65,28 +58,29 @@ impl Loops {
         self.listeners.get_or_init(|| endpoints.map(|endpoint| Listener::new(&endpoint)).collect());
     }
 
-    pub(crate) fn arrival(&self, listener: &str, head: &Head) -> Arrival {
-        let passes = if self.may_be_back(head) { self.marks(head).count() } else { 0 };
-        Arrival { hash: self.keys.hash_one((listener, head.get(names::HOST), head.url())), passes }
+    /// The number of times that a request was here before, by its marks.
+    pub(crate) fn rounds(&self, head: &Head) -> usize {
+        if self.may_be_back(head) { self.marks(head).count() } else { 0 }
     }
 
-    /// The field's value for a request that came in as `arrival` and goes out over `conn`, if that ends at one of our listeners.
-    pub(crate) fn mark(&self, conn: &Conn, arrival: Arrival, is_pass: bool) -> Option<String> {
+    /// The header's value for a request for the object of `digest` that goes out over `conn`, if that ends at one of our listeners.
+    /// `rounds` is of the request that came in.
+    pub(crate) fn mark(&self, conn: &Conn, digest: &Digest, rounds: usize, is_pass: bool) -> Option<String> {
         let path = conn.backend().spec().endpoint.path.as_deref();
         let peer = if path.is_none() { Some(conn.peer_here()?) } else { None };
         let listeners = self.listeners.get()?;
         listeners.iter().any(|listener| listener.takes(path, peer)).then(|| {
             self.has_marked.store(true, Ordering::Relaxed);
-            self.text(arrival, is_pass)
+            if is_pass { self.pass_text(rounds) } else { self.fetch_text(digest) }
         })
     }
 
-    fn text(&self, arrival: Arrival, is_pass: bool) -> String {
-        if is_pass {
-            format!("{}pass-{}", self.prefix, arrival.passes)
-        } else {
-            format!("{}{:016x}", self.prefix, arrival.hash)
-        }
+    fn pass_text(&self, rounds: usize) -> String {
+        format!("{}pass-{rounds}", self.prefix)
+    }
+
+    fn fetch_text(&self, digest: &Digest) -> String {
+        format!("{}{:016x}", self.prefix, self.keys.hash_one(digest.0))
     }
 
     fn may_be_back(&self, head: &Head) -> bool {
@@ -100,14 +94,16 @@ impl Loops {
         marks.filter(|mark| mark.starts_with(self.prefix.as_bytes()))
     }
 
-    /// Whether a request that comes in at the listener was here before.
-    pub(crate) fn is_back(&self, listener: &str, head: &Head) -> bool {
+    /// Whether a request would go round for ever. `lookup` is the digest that it is about to be looked up by; `None` for a pass.
+    pub(crate) fn is_back(&self, head: &Head, lookup: Option<&Digest>) -> bool {
         if !self.may_be_back(head) {
             return false;
         }
-        let arrival = self.arrival(listener, head);
-        let own = self.text(arrival, false);
-        arrival.passes >= MAX_PASSES || self.marks(head).any(|mark| mark == own.as_bytes())
+        let waits_for_itself = |digest| {
+            let own = self.fetch_text(digest);
+            self.marks(head).any(|mark| mark == own.as_bytes())
+        };
+        self.rounds(head) >= MAX_ROUNDS || lookup.is_some_and(waits_for_itself)
     }
 }
 
@@ -124,10 +120,7 @@ impl Listener {
     fn takes(&self, path: Option<&Path>, peer: Option<SocketAddr>) -> bool {
         match self {
             Self::Socket(own) => path == Some(own),
-            Self::Address(own) => peer.is_some_and(|peer| {
-                let is_any = own.ip().is_unspecified() && own.is_ipv4() == peer.is_ipv4();
-                own.port() == peer.port() && (is_any || own.ip() == peer.ip())
-            }),
+            Self::Address(own) => peer.is_some_and(|peer| sys::sock::takes(*own, peer)),
         }
     }
 }
@@ -136,34 +129,35 @@ impl Listener {
 mod tests {
     use super::*;
 
-    fn request(host: &str, url: &str, marks: &[&str]) -> Head {
+    const OBJECT: Digest = Digest([1; 32]);
+    const OTHER: Digest = Digest([2; 32]);
+
+    fn request(marks: &[&str]) -> Head {
         let mut head = Head::new();
-        head.start_request(b"GET", url.as_bytes(), b"HTTP/1.1").unwrap();
-        head.append(names::HOST, host).unwrap();
+        head.start_request(b"GET", b"/x", b"HTTP/1.1").unwrap();
         marks.iter().for_each(|mark| head.append(CDN_LOOP, *mark).unwrap());
         head
     }
 
     #[test]
-    fn only_the_same_request_has_come_back() {
+    fn only_a_lookup_of_the_same_object_has_come_back() {
         let loops = Loops::default();
-        let mark = loops.text(loops.arrival("a0", &request("a", "/x", &[])), false);
-        let other = Loops::default().text(Arrival { hash: 1, passes: 0 }, false);
-        let is_back =
-            |listener: &str, host: &str, url: &str, marks: &[&str]| loops.is_back(listener, &request(host, url, marks));
-        assert!(!is_back("a0", "a", "/x", &[&mark]), "nothing was sent to a listener of ours");
+        let mark = loops.fetch_text(&OBJECT);
+        let others = Loops::default().fetch_text(&OBJECT);
+        let is_back = |digest, marks: &[&str]| loops.is_back(&request(marks), digest);
+        assert!(!is_back(Some(&OBJECT), &[&mark]), "nothing was sent to a listener of ours");
         loops.has_marked.store(true, Ordering::Relaxed);
-        assert!(is_back("a0", "a", "/x", &[&mark]));
-        assert!(is_back("a0", "a", "/x", &[&format!("other.example, {mark} , x")]));
-        assert!(is_back("a0", "a", "/x", &["other.example", &mark]));
-        assert!(!is_back("inner", "a", "/x", &[&mark]), "another listener");
-        assert!(!is_back("a0", "b", "/x", &[&mark]), "another site");
-        assert!(!is_back("a0", "a", "/y", &[&mark]), "another page");
-        assert!(!is_back("a0", "a", "/x", &[]));
-        assert!(!is_back("a0", "a", "/x", &[&other, "lacquer", "lacquer-0;k=0"]), "marks of others");
-        let many = vec![&*mark; MAX_PASSES];
-        assert!(is_back("a0", "a", "/longer", &many), "another page each time");
-        assert!(!is_back("a0", "a", "/longer", &many[1..]));
+        assert!(is_back(Some(&OBJECT), &[&mark]));
+        assert!(is_back(Some(&OBJECT), &[&format!("other.example, {mark} , x")]));
+        assert!(is_back(Some(&OBJECT), &["other.example", &mark]));
+        assert!(!is_back(Some(&OTHER), &[&mark]), "another object");
+        assert!(!is_back(None, &[&mark]), "a pass");
+        assert!(!is_back(Some(&OBJECT), &[]));
+        assert!(!is_back(Some(&OBJECT), &[&others, "lacquer", "lacquer-0;k=0"]), "marks of others");
+        let many = vec![&*mark; MAX_ROUNDS];
+        assert!(is_back(Some(&OTHER), &many), "another object each time");
+        assert!(is_back(None, &many), "passed at last");
+        assert!(!is_back(Some(&OTHER), &many[1..]));
     }
 
     #[test]
@@ -171,13 +165,16 @@ mod tests {
         let loops = Loops::default();
         let mut marks: Vec<String> = Vec::new();
         loops.has_marked.store(true, Ordering::Relaxed);
-        while !loops.is_back("a0", &request("a", "/x", &marks.iter().map(|mark| &**mark).collect::<Vec<_>>())) {
-            let head = request("a", "/x", &marks.iter().map(|mark| &**mark).collect::<Vec<_>>());
-            let mark = loops.text(loops.arrival("a0", &head), true);
+        loop {
+            let head = request(&marks.iter().map(|mark| &**mark).collect::<Vec<_>>());
+            if loops.is_back(&head, None) {
+                break;
+            }
+            let mark = loops.pass_text(loops.rounds(&head));
             assert!(!marks.contains(&mark), "{marks:?}");
             marks.push(mark);
         }
-        assert_eq!(marks.len(), MAX_PASSES);
+        assert_eq!(marks.len(), MAX_ROUNDS);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod child;
 pub mod glob;
+mod own;
 mod parent;
 mod sources;
 mod wire;

@@ -25,7 +25,7 @@ use crate::clitcp::{self, Masters};
 use crate::deaths::Deaths;
 use crate::dying::{DyingWorker, LONGEST_DYING};
 use crate::jail::Jail;
-use crate::listen::Listener;
+use crate::listen::{DEFAULT_LISTENERS, Listener};
 use crate::memory::Memory;
 use crate::naming::{self, Naming};
 use crate::report::{self, Severity, print};
@@ -199,6 +199,7 @@ impl Manager {
             (self.params.vcc_err_unref, "err_unref"),
             (self.params.vcc_unsafe_path, "unsafe_path"),
             (self.params.backend_dns_lazy, "lazy_hosts"),
+            (self.params.prefer_ipv6, "prefer_ipv6"),
         ] {
             if on {
                 features.push(word.to_string());
@@ -217,8 +218,23 @@ impl Manager {
             stores: self.stores.iter().map(|store| store.name.clone()).collect(),
             labels: self.vcls.labels(),
             listing,
+            listeners: self.listeners_of_http(listing),
         };
         Checker { exe: &self.exe, jail: &self.jail }.check(&request)
+    }
+
+    /// The listeners that a backend may turn out to be, as the checker reads them. With `listing` nothing is served.
+    fn listeners_of_http(&self, listing: bool) -> Vec<String> {
+        if !self.params.loop_detection {
+            return Vec::new();
+        }
+        let tcp = self.listeners.iter().filter(|listener| !listener.transport.is_quic);
+        let mut list: Vec<_> = tcp.map(|listener| format!("{}={}", listener.name, listener.address)).collect();
+        // Those of no -a are bound after the first VCL was checked.
+        if self.listeners.is_empty() && !listing {
+            list.extend(DEFAULT_LISTENERS.map(str::to_owned));
+        }
+        list
     }
 
     /// Serves until a signal, or the end of the -d session, says stop. Returns the exit status.

@@ -18,6 +18,11 @@ use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::named;
 
+/// The default of -a.
+pub const DEFAULT: &str = ":80";
+/// The listeners that it becomes, as the checker reads them.
+pub const DEFAULT_LISTENERS: [&str; 2] = ["a0=0.0.0.0:80", "a0=[::]:80"];
+
 /// Owner and mode of a Unix-domain socket file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {

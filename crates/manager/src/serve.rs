@@ -38,7 +38,6 @@ use crate::worker::Worker;
 
 /// Descriptors that a worker may have, if we may allow it.
 const OPEN_FILES: u64 = 1 << 20;
-const DEFAULT_LISTEN: &str = ":80";
 /// Hash methods that varnishd knows.
 const HASHES: [&str; 4] = ["critbit", "classic", "simple", "simple_list"];
 /// Waiters that varnishd knows on Linux.
@@ -401,7 +400,7 @@ fn open(manager: &mut Manager, options: &Options, todo: &mut DeferredArgs) -> Re
     // In a directory of another user's it may be a link to a file of root's.
     open_pid_file(manager, manager.workdir.join("_.pid"), sys::fd::NO_LINK)?;
     if manager.listeners.is_empty() {
-        let arg = listen::parse(DEFAULT_LISTEN, &mut 0)?;
+        let arg = listen::parse(listen::DEFAULT, &mut 0)?;
         listen::bind(&arg, sys::cpu::usable(), &manager.jail, &mut manager.listeners)?;
     }
     check_hash_and_waiter(manager, options)?;

@@ -58,6 +58,27 @@ macro_rules! limit {
     };
 }
 
+/// Whether the names are in ascending order, each once.
+const fn is_sorted(names: &[&str]) -> bool {
+    let mut at = 1;
+    while at < names.len() {
+        if !is_before(names[at - 1].as_bytes(), names[at].as_bytes()) {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// `one < other`, which no constant can ask of texts.
+const fn is_before(one: &[u8], other: &[u8]) -> bool {
+    match (one, other) {
+        (_, []) => false,
+        ([], _) => true,
+        ([a, one @ ..], [b, other @ ..]) => *a < *b || *a == *b && is_before(one, other),
+    }
+}
+
 macro_rules! params {
     ($($name:ident: $kind:ident = $default:literal [$unit:literal $(min $min:literal)? $(max $max:literal)?]
        { $($flag:ident)* } $text:literal;)*) => {
@@ -75,6 +96,9 @@ macro_rules! params {
                 Self { $($name: Default::default(),)* protected: Vec::new() }
             }
         }
+
+        // `lookup` searches the table by halves: in another order some names aren't found, and no worker starts.
+        const _: () = assert!(is_sorted(&[$(stringify!($name)),*]), "the parameters aren't sorted by name");
 
         /// Every parameter, sorted by name.
         pub static SPECS: &[Spec] = &[$(Spec {
@@ -330,7 +354,7 @@ params! {
     log_no_hit: Switch = "off" ["bool"] { Own }
         "Log why a request wasn't a hit: a Notice record \"lacquer: no hit: REASON\" near the end of its transaction. lacquer-explain(1) lists the reasons. The counters NOHIT.* count them in any case.";
     loop_detection: Switch = "on" ["bool"] { Own }
-        "Answer 508 to a request that this server sent to one of its own listeners and that came back unchanged: same listener, Host and URL. Such requests have a mark in CDN-Loop (RFC 8586). Turn it off if your VCL distinguishes the passes of a request by something else.";
+        "Answer 508 to a request that this server sent to one of its own listeners and that came back to wait for itself: its lookup is for the object that it was to fetch, or it came back for the eighth time. Such requests have a mark in CDN-Loop (RFC 8586). Also refuse a VCL whose every request would come back this way, because its backend is one of the server's own listeners.";
     lru_interval: Seconds = "2.000" ["seconds" min "0.000"] { Experimental NoEffect }
         "No effect here. In Varnish: a hit moves an object in the LRU list at most this often.";
     max_esi_depth: Count = "5" ["levels" min "0"] {}

@@ -21,7 +21,7 @@ pub mod find;
 pub mod log;
 mod status;
 
-pub use find::find;
+pub use find::{find, who_may_read};
 pub use status::{Status, manager_arg, status};
 
 /// Directory of named instances' workdirs (varnish-7.1's state directory).

@@ -4,8 +4,9 @@
 //! A TCP address gets a group of sockets, one per runtime. The first is bound without SO_REUSEPORT, so that a second
 //! instance is refused with EADDRINUSE; then the option is set on it and the other members are bound.
 
+use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,36 @@ pub enum Name {
     Inet(SocketAddr),
     Unix(PathBuf),
 }
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inet(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// Whether connections to `address`, one of this host's, go to a socket that listens on `listener`.
+pub fn takes(listener: SocketAddr, address: SocketAddr) -> bool {
+    let is_any = listener.ip().is_unspecified() && listener.is_ipv4() == address.is_ipv4();
+    listener.port() == address.port() && (is_any || listener.ip() == address.ip())
+}
+
+/// Whether an address is one of this host's. Nothing is sent.
+pub fn is_own_address(ip: IpAddr) -> bool {
+    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    // The kernel reaches an address of its own from that address. To bind it would prove nothing: ip_nonlocal_bind allows any.
+    let source = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((ip, DISCARD_PORT))?;
+        socket.local_addr()
+    };
+    ip.is_loopback() || source().is_ok_and(|source| source.ip() == ip)
+}
+
+/// A port for sockets that send nothing.
+const DISCARD_PORT: u16 = 9;
 
 /// Binds `members` (at least 1) TCP sockets to one address. Port 0 picks a free port, the same for all. They don't listen
 /// yet. The flag IPV6_V6ONLY is set on IPv6 sockets, as separate sockets serve IPv4.

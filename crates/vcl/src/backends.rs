@@ -219,6 +219,7 @@ impl Vcc<'_> {
         let first = self.token();
         self.next();
         self.expect_name("backend")?;
+        let name_at = self.at;
         let name_token = self.token();
         let name = self.text_of(&name_token);
         if name == "default" {
@@ -232,7 +233,7 @@ impl Vcc<'_> {
             self.default_backend_named = true;
             self.next();
             let decl = self.backend_body(&name, &name_token, &first)?;
-            let index = self.add_backend(decl);
+            let index = self.add_backend(decl, name_at);
             self.program.default_backend = Some(index);
             return Ok(());
         }
@@ -243,7 +244,7 @@ impl Vcc<'_> {
             self.syms.get_mut(id).noref = true;
         }
         let decl = self.backend_body(&name, &name_token, &first)?;
-        let index = self.add_backend(decl);
+        let index = self.add_backend(decl, name_at);
         if is_first {
             self.program.default_backend = Some(index);
         }
@@ -251,9 +252,12 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    fn add_backend(&mut self, decl: BackendDecl) -> u32 {
+    /// Adds a backend whose name is the token at `name_at`.
+    fn add_backend(&mut self, decl: BackendDecl, name_at: usize) -> u32 {
         self.program.backends.push(decl);
-        self.program.backends.len() as u32 - 1
+        let index = self.program.backends.len() as u32 - 1;
+        self.note_own_backend(index, name_at);
+        index
     }
 
     fn backend_body(&mut self, name: &str, name_token: &Token, first: &Token) -> R<BackendDecl> {

@@ -315,6 +315,13 @@ codes! {
          what it has become; `lacquer vcl migrate` shows all of it.",
         "backend default { .host = \"192.0.2.1\"; }\nsub vcl_fetch {\n    set req.grace = 1h;\n    return (deliver);\n}\n"
         => "vcl 4.1;\nbackend default { .host = \"192.0.2.1\"; }\nsub vcl_recv {\n    set req.grace = 1h;\n}\n";
+    OwnListener "own-listener":
+        "a backend that is a listener of the server itself",
+        "A request to such a backend comes back to the server that sent it. A VCL whose every fetch would do so is refused; where VCL may \
+         choose another backend it is a warning. The server of the example listens on port 6081. Only a server that loads a VCL knows its \
+         listeners, so `lacquer vcl check` can't tell.",
+        "vcl 4.1;\nbackend default { .host = \"127.0.0.1\"; .port = \"6081\"; }\n"
+        => "vcl 4.1;\nbackend default { .host = \"127.0.0.1\"; .port = \"8080\"; }\n";
     Internal "internal":
         "a mistake of the compiler",
         "The compiler contradicts itself. It is no mistake of the VCL: please report it with the file.",

@@ -212,6 +212,10 @@ impl Draft {
         }
     }
 
+    pub fn has_hint(&self) -> bool {
+        self.hint.is_some()
+    }
+
     pub fn hinted(mut self, hint: Option<Hint>) -> Draft {
         hint.into_iter().for_each(|hint| self.hint(hint));
         self

@@ -22,6 +22,7 @@ pub mod listing;
 mod odd;
 mod optimise;
 pub mod outline;
+mod own_listeners;
 mod personal;
 pub mod program;
 mod restarts;
@@ -160,6 +161,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
         let text = "No backends or directors found in VCL program, at least one is necessary.\n";
         return vcc.fail_nowhere(Code::NoBackend, text);
     }
+    vcc.check_own_backends()?;
     vcc.lint();
     Ok(())
 }

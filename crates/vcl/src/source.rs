@@ -8,6 +8,8 @@ use std::net::IpAddr;
 
 use tables::dialects::Dialect;
 
+use crate::program::BackendAddress;
+
 /// What compiling needs from outside. The caller decides about `vcl_path`, limits and permissions.
 pub trait Sources {
     /// The text of the file an `include` names. `path` is as written, or already joined to its includer's directory
@@ -42,6 +44,12 @@ pub trait Sources {
     /// One line: it can't be read, or isn't what the attribute wants.
     fn tls_file(&self, path: &str, _kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
         Ok((path.to_owned(), Vec::new()))
+    }
+
+    /// The listener of the server that loads this VCL which a backend's address leads to: name and address. Not recorded, as it is for
+    /// the load alone.
+    fn own_listener(&self, _address: &BackendAddress) -> Option<String> {
+        None
     }
 }
 
@@ -158,6 +166,10 @@ impl Sources for Recorder<'_> {
 
     fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
         self.keep(kind.code(), path, self.inner.tls_file(path, kind), Answer::Tls)
+    }
+
+    fn own_listener(&self, address: &BackendAddress) -> Option<String> {
+        self.inner.own_listener(address)
     }
 }
 

@@ -6,6 +6,7 @@ mod hints;
 mod hostile;
 mod messages;
 pub(crate) mod modules;
+mod own_listeners;
 mod warnings;
 
 use std::net::IpAddr;

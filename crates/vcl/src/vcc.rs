@@ -12,6 +12,7 @@ use crate::code::Code;
 use crate::diag::{self, Diagnostic, Draft, Hint, Severity};
 use crate::hint::DECLARED;
 use crate::lint::{Remark, Set};
+use crate::own_listeners::OwnBackend;
 use crate::program::{Op, Program, SourceLocation};
 use crate::symbols::{ALWAYS, Kind, SymId, Symbols, Ty, What};
 use crate::token::{Source, Tok, Token, is_id};
@@ -114,6 +115,7 @@ pub(crate) struct Vcc<'a> {
     /// What warnings are made of, once the program is known to be right.
     pub remarks: Vec<Remark>,
     pub sets: Vec<Set>,
+    pub own_backends: Vec<OwnBackend>,
 }
 
 impl<'a> Vcc<'a> {
@@ -146,6 +148,7 @@ impl<'a> Vcc<'a> {
             statement_place: None,
             remarks: Vec::new(),
             sets: Vec::new(),
+            own_backends: Vec::new(),
         };
         vcc.predefine();
         vcc

@@ -17,7 +17,6 @@ mod words;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 use admin::{Connection, Door, is_good};
 use base::text::printable;
@@ -169,7 +168,7 @@ impl Config {
             }
         };
         match &self.address {
-            Some(address) => open(address, self.secret.as_deref(), attach.timeout),
+            Some(address) => opened(Connection::open(address, self.secret.as_deref(), attach.timeout)),
             None => by_name(&attach),
         }
     }
@@ -183,12 +182,12 @@ fn by_name(attach: &Attach) -> Option<Connection> {
         print::err("No -T in shared memory\n");
         return None;
     };
-    door.addresses.iter().find_map(|address| open(address, door.secret.as_deref(), attach.timeout))
+    opened(door.open(attach.timeout))
 }
 
-/// A connection; what goes wrong is said on standard error.
-fn open(address: &str, secret: Option<&str>, timeout: Option<Duration>) -> Option<Connection> {
-    Connection::open(address, secret, timeout).inspect_err(|text| print::err(format_args!("{text}\n"))).ok()
+/// A connection; what went wrong is said on standard error.
+fn opened(result: Result<Connection, String>) -> Option<Connection> {
+    result.inspect_err(|text| print::err(format_args!("{text}\n"))).ok()
 }
 
 fn show_reply(reply: &Reply, show: Show) {

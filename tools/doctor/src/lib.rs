@@ -11,6 +11,7 @@ mod gather;
 mod host;
 mod log;
 mod options;
+mod reach;
 mod report;
 mod rule;
 mod rules;

@@ -12,6 +12,8 @@ use shm::reader::{CounterValue, Reader};
 /// See [`Server::span`].
 const WATCHED: &str = "while it was watched";
 
+use crate::reach;
+
 /// A counter's full name and its value.
 pub type Counters = BTreeMap<String, u64>;
 
@@ -26,6 +28,13 @@ pub struct Backend {
     /// The reason why it is sick, where that is known in words.
     pub reason: Option<String>,
     pub is_sick: bool,
+    /// Addresses in the order in which they are tried, separated by `, `: `127.0.0.1:8080`, `name:80`, `/path`. Empty of a genuine
+    /// varnishd.
+    pub address: String,
+    /// Why its requests fail, if it hasn't answered since.
+    pub failure: Option<String>,
+    /// What became of a connection from here, made because fetches fail.
+    pub reached: Option<String>,
 }
 
 /// A server.
@@ -167,6 +176,12 @@ impl Server {
     /// Asks its CLI; what it says isn't changed by that.
     pub fn ask(&mut self, address: Option<&str>, secret: Option<&str>, timeout: Option<Duration>) {
         self.told = self.connect(address, secret, timeout).map(|mut connection| Told::of(&mut connection));
+        let failing: Vec<String> =
+            self.all_grown("VBE", "fail").into_iter().filter(|(_, failed)| *failed > 0).map(|(name, _)| name).collect();
+        let Ok(told) = &mut self.told else { return };
+        let asked =
+            told.backends.iter_mut().filter(|backend| backend.failure.is_some() || failing.contains(&backend.name));
+        asked.for_each(|backend| backend.reached = reach::reach(&backend.address));
     }
 
     fn connect(
@@ -179,17 +194,11 @@ impl Server {
             Some(address) => Door { addresses: vec![address.to_owned()], secret: secret.map(str::to_owned) },
             None => {
                 let door = self.workdir.as_deref().and_then(Door::of);
-                door.ok_or("the server has no CLI address (-T), or it isn't for us to read")?
+                let door = door.ok_or("the server has no CLI address (-T), or it isn't for us to read")?;
+                Door { secret: secret.map(str::to_owned).or(door.secret), ..door }
             }
         };
-        let mut why = "the server has no CLI address (-T)".to_owned();
-        for address in &door.addresses {
-            match Connection::open(address, secret.or(door.secret.as_deref()), timeout) {
-                Ok(connection) => return Ok(connection),
-                Err(text) => why = format!("the CLI can't be asked: {}", text.replace('\n', " ")),
-            }
-        }
-        Err(why)
+        door.open(timeout).map_err(|why| format!("the CLI can't be asked: {}", why.replace('\n', " ")))
     }
 }
 
@@ -269,6 +278,9 @@ fn backend(name: &str, about: &Value) -> Backend {
         probe: format!("{} of {}, {}", text(0), text(1), text(2)),
         reason: None,
         is_sick,
+        address: word("address"),
+        failure: about.get("failure").and_then(Value::as_str).map(str::to_owned),
+        reached: None,
     }
 }
 

@@ -57,9 +57,11 @@ mod tests {
 
     use vcl::{Diagnostics, Options, Severity, Sources};
 
+    use vcl::program::BackendAddress;
+
     use super::*;
 
-    /// A machine with one file and no resolver.
+    /// A machine with one file, no resolver, and a server on port 6081.
     struct OneFile;
 
     impl Sources for OneFile {
@@ -82,6 +84,11 @@ mod tests {
 
         fn is_socket(&self, _: &str) -> Result<bool, String> {
             Ok(true)
+        }
+
+        fn own_listener(&self, address: &BackendAddress) -> Option<String> {
+            matches!(address, BackendAddress::Inet { v4: Some(v4), .. } if v4.port() == 6081)
+                .then(|| "a0 (:6081)".to_owned())
         }
     }
 

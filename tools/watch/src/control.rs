@@ -238,18 +238,11 @@ impl Desk<'_> {
 /// Why it can't be asked.
 fn connect(shared: &Shared) -> Result<Connection, String> {
     let door = Door::of(&shared.workdir).ok_or("the server has no CLI, or doesn't run")?;
-    let secret = shared.options.secret.clone().or(door.secret);
+    let secret = shared.options.secret.clone().or_else(|| door.secret.clone());
     if let Some(path) = &secret {
         std::fs::File::open(Path::new(path)).map_err(|e| format!("the CLI's secret can't be read: {path}: {e}"))?;
     }
-    let mut failure = "the server's CLI has no address".to_owned();
-    for address in &door.addresses {
-        match Connection::open(address, secret.as_deref(), Some(PATIENCE)) {
-            Ok(connection) => return Ok(connection),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
+    Door { secret, ..door }.open(Some(PATIENCE))
 }
 
 /// Asks, and waits for the answer: JSON with `ok`, and `text` or `data`.

@@ -107,6 +107,7 @@ fn json() {
       "type": "backend",
       "admin_health": "healthy",
       "probe_message": [0, 0, "healthy"],
+      "address": "127.0.0.1:1",
       "probe_details": {},
       "last_change": 1000000000.000
     },
@@ -114,6 +115,7 @@ fn json() {
       "type": "backend",
       "admin_health": "probe",
       "probe_message": [2, 5, "sick"],
+      "address": "127.0.0.1:1",
       "probe_details": {
         "bits_4": 0,
         "bits_6": 0,

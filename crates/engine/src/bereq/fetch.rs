@@ -175,7 +175,7 @@ impl Bereq {
 
     /// Marks a request that goes to one of our own listeners. Whether it does.
     fn mark_loop(&mut self, conn: &Conn) -> bool {
-        let mark = || self.engine.loops.mark(conn, self.arrival, self.mode == Mode::Pass);
+        let mark = || self.engine.loops.mark(conn, &self.digest, self.rounds, self.mode == Mode::Pass);
         let mark = self.params.loop_detection.then(mark).flatten();
         let Some(mark) = mark else { return false };
         let is_marked = self.head.iter().any(|field| field.is(CDN_LOOP.as_bytes()) && field.value() == mark.as_bytes());

@@ -52,7 +52,6 @@ use crate::current::StepName;
 use crate::early::Handshaking;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
-use crate::loops::Arrival;
 use crate::pool;
 use crate::proxy_status::Cause;
 use crate::req::rfc9111::Alias;
@@ -137,10 +136,10 @@ pub struct Bereq {
     pub(crate) early: Option<Rc<Handshaking>>,
     pub(crate) stale: Option<ObjRef>,
     pub(crate) digest: Digest,
-    /// The request as it came in.
-    pub(crate) arrival: Arrival,
     /// What that is an alias of.
     pub(crate) alias: Option<Box<Alias>>,
+    /// The number of times that the client's request was here before (`crate::loops`).
+    pub(crate) rounds: usize,
     pub(crate) client_identity: Option<Text>,
     pub(crate) body: BereqBody,
     /// Why a second try is impossible.

@@ -164,7 +164,23 @@ impl Req {
             Step::VclFail => "It would fail in VCL and be answered 503.",
             _ => "It would be answered by vcl_synth.",
         };
-        format!("{what}\n{}", text(&reason))
+        let cookies = if reason.word == NoHit::PassCookie { self.cookies_to_drop() } else { String::new() };
+        format!("{what}\n{}{cookies}", text(&reason))
+    }
+
+    /// The names of the cookies that are left, and how they are removed for pages that don't depend on them.
+    fn cookies_to_drop(&self) -> String {
+        let pairs = self.head.get_all(names::COOKIE.as_bytes()).flat_map(|value| value.split(|byte| *byte == b';'));
+        let names = pairs.filter_map(|pair| {
+            Some(String::from_utf8_lossy(pair.split(|byte| *byte == b'=').next()?).trim().to_owned())
+        });
+        let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+        let (Some(first), dropped) = (names.first(), &self.params.cookie_drop) else { return String::new() };
+        let before = if dropped.is_empty() { String::new() } else { format!("{dropped} ") };
+        format!(
+            "Cookies: {}. To remove one that the page doesn't depend on, type: varnishadm param.set cookie_drop '{before}{first}'\n",
+            names.join(", ")
+        )
     }
 
     /// Why the backend that VCL chose can't be used, if it hasn't sent a response since its last failure. Directors aren't asked: that would

@@ -36,12 +36,11 @@ impl Req {
         self.refuse_empty(421, &cause, transport).await
     }
 
-    /// Whether this server has sent it to itself and would do so again.
-    pub(super) fn has_come_back(&self) -> bool {
+    /// Whether this server has sent it to itself and would do so again, or wait for itself in a lookup.
+    pub(super) fn has_come_back(&self, is_lookup: bool) -> bool {
         let is_its_own = self.restarts == 0 && !self.esi.is_fragment();
-        is_its_own
-            && self.params.loop_detection
-            && self.engine().loops.is_back(&self.sess.listener.name, &self.original)
+        let lookup = is_lookup.then_some(&self.digest);
+        is_its_own && self.params.loop_detection && self.engine().loops.is_back(&self.original, lookup)
     }
 
     pub(super) async fn refuse_loop(&mut self, transport: &mut dyn Transport) -> Step {

@@ -145,13 +145,14 @@ impl Req {
         } else if self.body.take_unless_late() {
             transport.send_continue(&mut self.log);
         }
-        // After VCL: a node of a cluster may recognise its own request and answer it.
-        if matches!(action, Action::Hash | Action::Pass | Action::Pipe) && self.has_come_back() {
-            return self.refuse_loop(transport).await;
-        }
         self.normalise_encoding(&action);
         if let Err(step) = self.hash(&action, transport).await {
             return step;
+        }
+        // After VCL: a node of a cluster may recognise its own request and answer it.
+        let may_fetch = matches!(action, Action::Hash | Action::Pass | Action::Pipe);
+        if may_fetch && self.has_come_back(action == Action::Hash) {
+            return self.refuse_loop(transport).await;
         }
         match action {
             Action::Hash | Action::Pass if transport.asks_tunnel() => {

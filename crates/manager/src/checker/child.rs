@@ -4,8 +4,10 @@
 use std::io::{self, Read};
 use std::net::IpAddr;
 
+use vcl::program::BackendAddress;
 use vcl::{Dialect, MAIN, Modules, Options, Recorder, SourceBundle, Sources, TlsFileKind};
 
+use super::own::OwnListeners;
 use super::sources::DiskSources;
 use super::wire::{Good, Request, SINCE_4_1, Source};
 use crate::fatal::errno_text;
@@ -50,6 +52,7 @@ struct WithMain<'a> {
     main: Option<&'a (String, Vec<u8>)>,
     bundle: Option<&'a SourceBundle>,
     disk: DiskSources,
+    own: OwnListeners<'a>,
 }
 
 impl Sources for WithMain<'_> {
@@ -71,6 +74,9 @@ impl Sources for WithMain<'_> {
     fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
         self.disk.tls_file(path, kind)
     }
+    fn own_listener(&self, address: &BackendAddress) -> Option<String> {
+        self.own.find(address)
+    }
 }
 
 fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), String> {
@@ -84,11 +90,12 @@ fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), Strin
         Source::Text(name, text) => (name.clone(), text.clone()),
         Source::File(name) => disk.read(name).map_err(|line| format!("{line}\n"))?,
     };
-    let sources = WithMain { main: Some(&main), bundle: bundle.as_ref(), disk };
+    let has = |feature: &str| request.features.iter().any(|f| f == feature);
+    let own = OwnListeners { list: &request.listeners, prefer_ipv6: has("prefer_ipv6") };
+    let sources = WithMain { main: Some(&main), bundle: bundle.as_ref(), disk, own };
     let recorder = Recorder::new(&sources);
     // Into the bundle with it, for who compiles again.
     let _ = recorder.read(MAIN);
-    let has = |feature: &str| request.features.iter().any(|f| f == feature);
     let dialect = request.features.iter().find_map(|f| f.strip_prefix("dialect=")).and_then(Dialect::from_name);
     let dialect = bundle.as_ref().and_then(|bundle| bundle.dialect).or(dialect);
     let options = Options {

@@ -22,7 +22,7 @@ pub struct Request {
     pub source: Source,
     /// Parameter vcl_path.
     pub vcl_path: String,
-    /// Words of what is allowed: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`; `dialect=2.1`; and
+    /// Words of what is allowed: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`, `prefer_ipv6`; `dialect=2.1`; and
     /// [`SINCE_4_1`].
     pub features: Vec<String>,
     /// Names of the stores.
@@ -31,6 +31,8 @@ pub struct Request {
     pub labels: Vec<String>,
     /// -C: write a listing instead of the bundle.
     pub listing: bool,
+    /// The listeners that no VCL may send all its requests to, each as `name=address` or `name=/path`.
+    pub listeners: Vec<String>,
 }
 
 fn put(out: &mut Vec<u8>, field: &[u8]) {
@@ -52,6 +54,15 @@ fn take_text(from: &mut &[u8]) -> Option<String> {
 
 fn take_list(from: &mut &[u8]) -> Option<Vec<String>> {
     Some(take_text(from)?.split_ascii_whitespace().map(String::from).collect())
+}
+
+/// All texts to the end.
+fn take_rest(from: &mut &[u8]) -> Option<Vec<String>> {
+    let mut texts = Vec::new();
+    while !from.is_empty() {
+        texts.push(take_text(from)?);
+    }
+    Some(texts)
 }
 
 impl Request {
@@ -80,6 +91,7 @@ impl Request {
             put(&mut out, list.join(" ").as_bytes());
         }
         put(&mut out, if self.listing { b"listing" } else { b"" });
+        self.listeners.iter().for_each(|listener| put(&mut out, listener.as_bytes()));
         out
     }
 
@@ -101,6 +113,7 @@ impl Request {
             stores: take_list(from)?,
             labels: take_list(from)?,
             listing: take(from)? == b"listing",
+            listeners: take_rest(from)?,
         })
     }
 }
@@ -130,11 +143,7 @@ impl Good {
     pub fn decode(mut bytes: &[u8]) -> Option<Good> {
         let from = &mut bytes;
         let (labels, text) = (take_list(from)?, take(from)?.to_vec());
-        let mut key_files = Vec::new();
-        while !from.is_empty() {
-            key_files.push(take_text(from)?);
-        }
-        Some(Good { labels, key_files, text })
+        Some(Good { labels, key_files: take_rest(from)?, text })
     }
 }
 
@@ -151,6 +160,7 @@ mod tests {
             stores: vec!["s0".into(), "Transient".into()],
             labels: Vec::new(),
             listing: true,
+            listeners: vec!["a0=127.0.0.1:80".into(), "a1=/a b".into()],
         };
         for source in [request.source.clone(), Source::File("a.vcl".into()), Source::Bundle(vec![0, 255])] {
             let request = Request { source, ..request.clone() };

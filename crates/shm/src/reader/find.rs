@@ -331,10 +331,18 @@ fn name_of(words: &[String]) -> Option<&str> {
 
 /// The message about a workdir that this user may not read: who that is, which group may, and what to type.
 fn denied(workdir: &Path, dir: &Path) -> String {
+    format!("{}: Permission denied: {}", workdir.display(), who_may_read("this server", dir))
+}
+
+/// Who this user is, which group may read `path`, and what to type: what follows "Permission denied: ". `what` names it in the sentence.
+pub fn who_may_read(what: &str, path: &Path) -> String {
     let me = user_name(user::effective());
-    let head = format!("{}: Permission denied: you ({me}) may not read this server", workdir.display());
-    let group =
-        fs::symlink_metadata(dir).ok().filter(|metadata| metadata.gid() != 0 && metadata.mode() & 0o050 == 0o050);
+    let head = format!("you ({me}) may not read {what}");
+    let group_may = |metadata: &Metadata| {
+        let needed = if metadata.is_dir() { 0o050 } else { 0o040 };
+        metadata.gid() != 0 && metadata.mode() & needed == needed
+    };
+    let group = fs::symlink_metadata(path).ok().filter(group_may);
     let group = group.and_then(|metadata| Some((metadata.gid(), user::group_name(metadata.gid())?)));
     match group {
         Some((gid, group)) => {
@@ -348,9 +356,10 @@ fn denied(workdir: &Path, dir: &Path) -> String {
             }
         }
         None => {
-            let closed = workdir.ancestors().find(|path| fs::symlink_metadata(path).is_ok()).unwrap_or(workdir);
+            let closed = path.ancestors().find(|path| fs::symlink_metadata(path).is_ok()).unwrap_or(path);
             let owner = fs::symlink_metadata(closed).map_or_else(|_| "root".to_owned(), |m| user_name(m.uid()));
-            format!("{head}: {} belongs to {owner}. Type sudo before the command", closed.display())
+            let closed = if closed == path { "it".to_owned() } else { closed.display().to_string() };
+            format!("{head}: {closed} belongs to {owner}. Type sudo before the command")
         }
     }
 }

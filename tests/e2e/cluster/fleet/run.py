@@ -730,18 +730,23 @@ def named(directory):
 def shown(report, o, make):
     """`make fleet`'s script shows what it says, and leaves no process behind however it ends."""
     script, kind = ROOT / "scripts/run-fleet", make.kind.lower()
+    engine = f"{kind}-server"
     for how in ("once", "INT", "TERM", "HUP", "KILL"):
         with tempfile.TemporaryDirectory(prefix="lacquer-shown.", ignore_cleanup_errors=True) as directory:
             os.chmod(directory, 0o755)
-            words = [str(script), o.varnishd, kind, *(["--once"] if how == "once" else [])]
+            # Of all other programs it needs the engine alone.
+            path = pathlib.Path(directory, "path")
+            path.mkdir()
+            path.joinpath(engine).symlink_to(shutil.which(engine))
+            words = [sys.executable, str(script), o.varnishd, kind, *(["--once"] if how == "once" else [])]
             p = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                 env={**os.environ, "TMPDIR": directory}, preexec_fn=die_with_parent)
+                                 env={**os.environ, "TMPDIR": directory, "PATH": str(path)}, preexec_fn=die_with_parent)
             if how == "once":
                 text = p.communicate(timeout=LIMIT * 4)[0]
                 said = ("answers \"/news, version 1\", from its cache", "answers \"/news, version 2\", fetched", "200 of 200 purges done",
                         "0 were old; 100 came from its store, 200 it fetched anew")
                 report.check(p.returncode == 0 and all(words in text for words in said), f"{kind}: {p.returncode} {text}")
-                report.check(not list(pathlib.Path(directory).iterdir()), f"{kind}: it leaves no file: {os.listdir(directory)}")
+                report.check(os.listdir(directory) == ["path"], f"{kind}: it leaves no file: {os.listdir(directory)}")
             else:
                 seen = ""
                 for line in p.stdout:

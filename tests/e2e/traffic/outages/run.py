@@ -137,9 +137,10 @@ def check_recovery(report, v, address):
 
 
 def check_loop(report, v):
-    """A backend that is the server itself: answered at once, and named."""
+    """A backend that is the server itself, of a VCL that has others: answered at once, and named."""
     host, port = v.address
-    v.cli.ask(f'vcl.inline loop "vcl 4.1; backend itself {{ .host = \\"{host}\\"; .port = \\"{port}\\"; }}"')
+    itself = f'backend itself {{ .host = \\"{host}\\"; .port = \\"{port}\\"; }} sub vcl_recv {{ set req.backend_hint = itself; }}'
+    v.cli.ask(f'vcl.inline loop "vcl 4.1; backend other none; {itself}"')
     v.cli.ask("vcl.use loop")
     for _ in range(2):
         r = get(v.address, "/loop", [], 30)

@@ -77,7 +77,7 @@ pub(super) fn gather(config: &Config) -> Option<Facts> {
     match config.connect() {
         Some(mut connection) => facts.ask_cli(&mut connection),
         None if config.address.is_some() => return None,
-        None => print::err("lacquer status: the manager doesn't answer; this is what its shared memory tells\n"),
+        None => print::err("lacquer status: the manager can't be asked; this is what its shared memory tells\n"),
     }
     Some(facts)
 }
@@ -226,7 +226,10 @@ impl Facts {
 
 /// The members of an answer to a command with -j, without version, command and time.
 fn members(text: &str) -> Option<Vec<Value>> {
-    match serde_json::from_str(text).ok()? {
+    // Where no member follows, varnishd and Lacquer leave a comma behind the time.
+    let whole = text.trim_end().strip_suffix(']').and_then(|head| head.trim_end().strip_suffix(','));
+    let whole = whole.map_or_else(|| text.to_owned(), |head| format!("{head}]"));
+    match serde_json::from_str(&whole).ok()? {
         Value::Array(mut all) if all.len() >= 3 => Some(all.split_off(3)),
         _ => None,
     }
@@ -284,6 +287,14 @@ fn panicked(report: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_members_are_none() {
+        let text = "[ 2, [\"param.show\", \"-j\", \"changed\"], 1795952865.229,\n\n]\n";
+        assert_eq!(members(text), Some(Vec::new()));
+        assert_eq!(members("[ 2, [\"x\"], 1.0,\n{}\n]"), Some(vec![json!({})]));
+        assert_eq!(members("[ 2"), None);
+    }
 
     #[test]
     fn a_store_on_a_disk_is_one_with_its_memory() {

@@ -4,7 +4,7 @@
 use base::text::binary_bytes;
 
 use crate::rule::{Area, Rule, SOUND, Severity, count, found, found_at, percent, time, when};
-use crate::server::Server;
+use crate::server::{Backend, Server};
 
 pub const RULES: &[Rule] = &[
     Rule {
@@ -285,9 +285,13 @@ pub const RULES: &[Rule] = &[
                 let kinds = kinds.map(|kind| (kind, server.grown(&format!("VBE.{name}.fail_{kind}")).unwrap_or(0)));
                 let kinds: Vec<String> =
                     kinds.iter().filter(|(_, n)| *n > 0).map(|(kind, n)| format!("{kind} {}", count(*n))).collect();
+                let about = server.told.iter().flat_map(|told| &told.backends).find(|backend| backend.name == name);
                 let text = || {
                     let how_many = failed_of(failed, failed + made);
-                    format!("{how_many} {}: {}", server.since(), kinds.join(", "))
+                    let from_here = about.and_then(|backend| backend.reached.as_ref());
+                    let from_here =
+                        from_here.map_or_else(String::new, |said| format!("; a connection from here to {said}"));
+                    format!("{how_many} {}: {}{from_here}", server.since(), kinds.join(", "))
                 };
                 is_too_many(failed, failed + made).then(|| found_at(name.clone(), text()))
             });
@@ -325,7 +329,9 @@ pub const RULES: &[Rule] = &[
         look: |facts| {
             let server = facts.server()?;
             let (failed, all) = (server.grown("MAIN.fetch_failed")?, server.grown("MAIN.s_fetch")?);
-            when(is_too_many(failed, all), || format!("{} {}", failed_of(failed, all), server.since()))
+            let cause = |backend: &Backend| Some(format!("; backend {}: {}", backend.name, backend.failure.as_ref()?));
+            let causes: String = server.told.iter().flat_map(|told| &told.backends).filter_map(cause).collect();
+            when(is_too_many(failed, all), || format!("{} {}{causes}", failed_of(failed, all), server.since()))
         },
     },
     Rule {

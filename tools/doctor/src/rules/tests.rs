@@ -191,8 +191,7 @@ impl Bed {
                 name: "boot.a".into(),
                 admin: "probe".into(),
                 probe: "8 of 8, healthy".into(),
-                reason: None,
-                is_sick: false,
+                ..Backend::default()
             }],
             ..Told::default()
         };
@@ -479,6 +478,21 @@ fn the_first_failure_counts_where_nothing_succeeded() {
     assert_eq!(found(1, 2, 1, 1), "");
     assert_eq!(found(0, 0, 0, 0), "");
     assert!(found(20, 400, 0, 9).starts_with("20 failed of 400"));
+}
+
+#[test]
+fn a_failing_backend_is_tried_from_here() {
+    let mut bed = Bed::sound();
+    for (name, value) in [("MAIN.fetch_failed", 1), ("MAIN.s_fetch", 1), ("VBE.boot.a.fail", 1), ("VBE.boot.a.req", 0)]
+    {
+        bed.count(name, value);
+    }
+    let told = bed.facts.server.as_mut().unwrap().told.as_mut().unwrap();
+    told.backends[0].failure = Some("connection refused".to_owned());
+    told.backends[0].reached = Some("192.0.2.1:80: nothing within 1 s".to_owned());
+    let all: Vec<_> = bed.findings().into_iter().flat_map(|(_, found)| found[0].evidence.clone()).collect();
+    assert!(all[0].ends_with("; a connection from here to 192.0.2.1:80: nothing within 1 s"), "{all:?}");
+    assert!(all[1].ends_with("; backend boot.a: connection refused"), "{all:?}");
 }
 
 #[test]
