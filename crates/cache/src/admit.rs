@@ -60,7 +60,7 @@ impl Admissions {
 }
 
 impl Cache {
-    /// Whether there may be anything to do for [`Cache::admit`].
+    /// True if a store has a home, so that [`Cache::admit`] may have work to do.
     pub fn has_homes(&self) -> bool {
         !self.shared().homes.is_empty()
     }
@@ -87,7 +87,8 @@ impl Shared {
         }
     }
 
-    /// Whether so many bytes of a body find room, or it is used more than what has to go for them.
+    /// True if the store has room for `bytes` of a body, or the object is used more than those that would be evicted
+    /// for it.
     fn is_worth_room(&self, store: &Store, rest: &HomeRest, bytes: u64) -> bool {
         let has_room = store.free_bytes().is_none_or(|free| free >= bytes);
         has_room || self.evictors[store.id() as usize].is_before_next(rest.uses().into())

@@ -38,7 +38,7 @@ const STEPS_FOR_ROOM: usize = 16;
 /// A time of origin may be so many seconds ahead of now; a record that says more is damaged.
 const AHEAD: f64 = 1.0;
 
-/// Whether there are survivors, and how far the walk over them has come.
+/// The state of the walk over the survivors.
 #[derive(Default)]
 pub(crate) struct Adoption {
     is_on: AtomicBool,
@@ -53,13 +53,13 @@ struct Walk {
 }
 
 impl Adoption {
-    /// Whether there may be survivors that aren't in the index.
+    /// True while there may be survivors that aren't in the index.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Acquire)
     }
 }
 
-/// What is freed after the unlock.
+/// Things to be freed after the shard's lock is released.
 #[derive(Default)]
 struct Rejects {
     survivors: Vec<Survivor>,
@@ -98,7 +98,7 @@ impl Cache {
         }
     }
 
-    /// Whether there may be survivors that aren't in the index yet.
+    /// True while there may be survivors that aren't in the index.
     pub fn is_adopting(&self) -> bool {
         self.shared().adoption.is_on()
     }
@@ -266,7 +266,8 @@ impl Shared {
 
 /// The record of an objcore. The caller has the shard's lock, but for [`Shared::fields_of`] and [`Shared::is_to_survive`].
 impl Shared {
-    /// What is known of a fetched object. Some of it may change until the object has its bytes: see [`Objcore::set_bytes`].
+    /// The record's fields for a fetched object. Some may change until the object has its bytes: see
+    /// [`Objcore::set_bytes`].
     pub fn fields_of(&self, oc: &Objcore, lengths: HeadLengths) -> RecordFields {
         let HeadLengths { head, spec, values, aux } = lengths;
         let (digest, xid, lives, hits) =
@@ -288,7 +289,7 @@ impl Shared {
         }
     }
 
-    /// Whether the object may be found again: else there is no use for a record.
+    /// True if lookups may find the object later. Otherwise a record is of no use.
     pub fn is_to_survive(&self, oc: &Objcore) -> bool {
         let is_found = oc.times().ttl > 0.0 && oc.ban_seq.get() != NO_BAN;
         is_found && oc.state() == State::Stored && !oc.is_overtaken()
@@ -314,12 +315,13 @@ impl Shared {
     }
 }
 
-/// Whether the lengths and flags of a record can be true of what it holds.
+/// True if the lengths and flags of a record are consistent with what it holds.
 fn is_sound(survivor: &Survivor) -> bool {
     has_parts(&survivor.fields, survivor.head.len() as u64, survivor.rest.is_none())
 }
 
-/// Whether a head block of so many bytes can have the parts that the fields tell of, and flags be of a stored object.
+/// True if a head block of `bytes` can hold the parts whose lengths the fields give, and the flags are those of a
+/// stored object.
 pub(crate) fn has_parts(fields: &RecordFields, bytes: u64, has_body: bool) -> bool {
     let RecordFields { flags, head_len, spec_len, values_len, aux_len, .. } = *fields;
     let len: u64 = [head_len, spec_len, values_len, aux_len].into_iter().map(u64::from).sum();

@@ -9,7 +9,7 @@ use storage::Lives;
 /// as an `f32` has.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Times {
-    /// When the object was fresh at the origin (its age runs from here).
+    /// Moment at which the object was fresh at the origin; its age counts from here.
     pub t_origin: Mono,
     /// Seconds it is fresh.
     pub ttl: f64,
@@ -34,25 +34,25 @@ impl From<Times> for Lives {
 }
 
 impl Times {
-    /// When it stops being fresh; `max_ttl` is `req.ttl`.
+    /// The end of the ttl; `max_ttl` is `req.ttl`.
     pub fn fresh_until(&self, max_ttl: Option<f64>) -> Mono {
         let ttl = max_ttl.filter(|&limit| limit > 0.0 && limit < self.ttl).unwrap_or(self.ttl);
         self.t_origin.plus(ttl)
     }
 
-    /// When its grace ends; the limits are `req.ttl` and `req.grace`.
+    /// The end of grace; the limits are `req.ttl` and `req.grace`.
     pub fn grace_until(&self, max_ttl: Option<f64>, max_grace: Option<f64>) -> Mono {
         let grace = max_grace.filter(|&limit| limit >= 0.0 && limit < self.grace).unwrap_or(self.grace);
         self.fresh_until(max_ttl).plus(grace)
     }
 
-    /// When it goes.
+    /// The end of keep, when the object is removed.
     pub fn dead_at(&self) -> Mono {
         self.t_origin.plus(self.ttl + self.grace + self.keep)
     }
 }
 
-/// What later requests may do with an object.
+/// The use that later requests may make of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Reuse {
@@ -70,7 +70,6 @@ pub enum Reuse {
 /// Facts about an object; the ones the cache doesn't act on are carried for the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags {
-    /// What later requests may do with it.
     pub reuse: Reuse,
     /// Never in the index.
     pub is_private: bool,
@@ -79,20 +78,16 @@ pub struct Flags {
     pub coding: Coding,
     /// A filter changed Content-Encoding: a later 304's must not replace it, and its strong ETag isn't this body's.
     pub is_recoded: bool,
-    /// It has an ESI program.
     pub has_esi: bool,
 }
 
 impl Flags {
-    /// No special flags.
     pub const NONE: Flags =
         Flags { reuse: Reuse::Hit, is_private: false, coding: Coding::Identity, is_recoded: false, has_esi: false };
-    /// A hit-for-miss object.
     pub const HIT_FOR_MISS: Flags = Flags { reuse: Reuse::HitForMiss, ..Flags::NONE };
-    /// A hit-for-pass object.
     pub const HIT_FOR_PASS: Flags = Flags { reuse: Reuse::HitForPass, ..Flags::NONE };
 
-    /// Whether the object only says "don't cache".
+    /// True if the object only says "don't cache".
     pub fn is_uncacheable(self) -> bool {
         match self.reuse {
             Reuse::Hit | Reuse::HitOrRevalidate => false,
@@ -100,7 +95,7 @@ impl Flags {
         }
     }
 
-    /// Whether it was fetched for one request: passed on, or a marker for later ones.
+    /// True if the object was fetched for one request: a pass, or a marker for later requests.
     pub fn is_passed(self) -> bool {
         self.is_private || self.is_uncacheable()
     }
@@ -154,23 +149,22 @@ impl From<Flags> for PackedFlags {
     }
 }
 
-/// What a fetch knows of its object when the head is stored.
+/// The attributes of an object that its fetch knows when the head is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attrs {
     /// Times; an object whose ttl is not above 0 is never found by a lookup.
     pub times: Times,
-    /// The fetch.
+    /// Transaction of the fetch.
     pub xid: Vxid,
-    /// Facts.
     pub flags: Flags,
 }
 
 /// The variant an object is: the field names of its Vary, and the values the fetch had for them. Both are opaque here.
 #[derive(Clone, Copy, Debug)]
 pub struct Vary<'a> {
-    /// Which fields (given to [`crate::Request::vary_values`]).
+    /// The names of the header fields, as given to [`crate::Request::vary_values`].
     pub spec: &'a [u8],
-    /// What they were.
+    /// The values that the fetch had for them.
     pub values: &'a [u8],
 }
 

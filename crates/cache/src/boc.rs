@@ -36,12 +36,9 @@ pub enum BocState {
         /// Body bytes so far.
         fetched: u64,
     },
-    /// Whole.
-    Finished {
-        /// Body bytes.
-        length: u64,
-    },
-    /// Broken off.
+    /// The fetch is complete.
+    Finished { length: u64 },
+    /// The fetch was broken off.
     Failed(FetchFailed),
 }
 
@@ -69,10 +66,10 @@ pub(crate) type VaryGuess = (Box<[u8]>, Box<[u8]>);
 
 /// See the module. The atomics are read without the lock. Only the fetch writes them, except the client counts.
 pub(crate) struct Boc {
-    /// What is known of the object until it has bytes: digest, times, fetch, hits.
+    /// The object's digest, times, fetch and hits, until it has bytes.
     pub facts: OwnFacts,
     head_block: OnceLock<HeadBlock>,
-    /// What a request must look like that waits for this fetch: a guess from the older variants.
+    /// A guess, from the older variants, of the requests that this fetch will suit.
     pub vary_guess: Option<VaryGuess>,
     /// [`BocState::rank`]; from Stream on it changes under the lock, so that nobody waits for what has come.
     rank: AtomicU8,
@@ -82,7 +79,7 @@ pub(crate) struct Boc {
     transit: AtomicBool,
     /// Whoever reads it does so here to the end, also once it is whole.
     stays: AtomicBool,
-    /// Its store is full: what comes of a transit body is of nobody's account, and no more comes before that is taken.
+    /// The store is full: body bytes in transit are charged to no store, and the next ones wait until these are taken.
     squeezed: AtomicBool,
     clients: AtomicU32,
     /// Set after the first of them is counted.
@@ -91,12 +88,12 @@ pub(crate) struct Boc {
 }
 
 struct Inner {
-    /// Of a failed fetch.
+    /// The reason of a failed fetch.
     reason: FetchFailed,
     body: Body,
-    /// What of the body isn't in memory any more can be read from here.
+    /// The source for parts of the body that aren't in memory any more.
     stored: Option<Arc<dyn StoredBody>>,
-    /// That is what is before this offset.
+    /// Offset in the body before which bytes were dropped from memory.
     left: u64,
     /// Most bytes a transit body may be ahead of its reader.
     room: Option<u64>,
@@ -145,11 +142,11 @@ pub(crate) struct SoftPurge {
     pub purge: Purge,
 }
 
-/// What a reader finds at its offset.
+/// The result of reading at an offset.
 pub(crate) enum ReadState {
     Bytes(Buf),
     End,
-    /// It isn't in memory any more, but there.
+    /// The bytes aren't in memory any more but can be read from here.
     Stored(Arc<dyn StoredBody>),
     /// The body moved into the objcore.
     Moved,
@@ -316,12 +313,12 @@ impl Boc {
         inner.stored = Some(stored);
     }
 
-    /// Whether it let go of any.
+    /// True if body bytes were dropped from memory.
     pub fn has_let_go(&self) -> bool {
         self.inner.lock().left > 0
     }
 
-    /// Where all of it can be read, if it let go of some of it.
+    /// The source for the whole body, if parts of it were dropped from memory.
     pub fn stored(&self) -> Option<Arc<dyn StoredBody>> {
         self.inner.lock().stored.clone()
     }
@@ -346,17 +343,17 @@ impl Boc {
         self.set_transit();
     }
 
-    /// What there is of the body stays here for those who read it: it goes nowhere else.
+    /// Keeps the body here for its readers: it won't be moved into the objcore.
     pub fn keep_for_readers(&self) {
         self.stays.store(true, Relaxed);
     }
 
-    /// Whether readers go on in the objcore once it is whole.
+    /// True if readers continue in the objcore once the body is complete.
     pub fn is_moved_at_end(&self) -> bool {
         !self.is_transit() && !self.stays.load(Relaxed)
     }
 
-    /// Whether the store of a transit body is full. `true`: it wasn't so before.
+    /// Notes whether the store of a transit body is full. Returns `true` if it has just become full.
     pub fn set_squeezed(&self, is_squeezed: bool) -> bool {
         is_squeezed != self.is_squeezed() && !self.squeezed.swap(is_squeezed, Relaxed)
     }
@@ -365,7 +362,7 @@ impl Boc {
         self.squeezed.load(Relaxed)
     }
 
-    /// Handles of clients.
+    /// Number of clients with a handle.
     pub fn clients(&self) -> u32 {
         self.clients.load(Acquire)
     }
@@ -414,7 +411,7 @@ impl Boc {
         }
     }
 
-    /// Whether anybody needs the rest: always for what will be stored.
+    /// True if somebody needs the rest of the body. An object that will be stored always counts as needed.
     pub fn is_wanted(&self) -> bool {
         !self.is_transit() || !self.had_client.load(Acquire) || self.clients.load(Acquire) > 0
     }

@@ -24,15 +24,14 @@ const PIECE: usize = 64 << 10;
 /// Shorter appends are gathered: so many blocks in a row, or so many bytes, become one.
 const SHORT_BLOCK: usize = 4 << 10;
 const SHORT_BLOCKS: usize = 16;
-/// What a record may take beside the bytes of its object.
+/// Estimate of the bytes that a record takes in addition to those of its object.
 const RECORD_BYTES: u64 = 512;
 
 /// The body is shorter or longer than was announced; the fetch has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrongLength {
-    /// Announced bytes.
+    /// Bytes that the response announced.
     pub declared: u64,
-    /// Bytes that came.
     pub fetched: u64,
 }
 
@@ -57,7 +56,7 @@ pub struct Busy {
     tags: Vec<Box<[u8]>>,
     /// The same as the object's record has them.
     record_tags: Vec<u8>,
-    /// What [`crate::tags::Tags::begin`] gave.
+    /// The number that [`crate::tags::Tags::begin`] returned.
     tags_began: Option<u64>,
 }
 
@@ -69,17 +68,17 @@ struct Filling {
     is_published: bool,
     /// The same object on its way into the store's home.
     writing: Option<Box<dyn Writing>>,
-    /// Where the body is on its way to its reader, when it can't be kept.
+    /// The store that a body passes through on its way to the reader, if it can't be kept.
     passed_in: Option<Arc<Store>>,
 }
 
 impl Busy {
-    /// Whether it is the right to fetch that object.
+    /// True if this fetches the given object.
     pub(crate) fn is_of(&self, oc: &Arc<Objcore>) -> bool {
         Arc::ptr_eq(&self.oc, oc)
     }
 
-    /// What names the objcore as long as this lives.
+    /// An address that identifies the objcore while this exists.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.oc) as usize
     }
@@ -111,7 +110,7 @@ impl Busy {
         ObjRef::with(self.oc.clone(), Some(self.boc.clone()))
     }
 
-    /// Whether requests are parked until this fetch has a head.
+    /// True if requests are parked until this fetch has a head.
     pub fn has_waiters(&self) -> bool {
         !self.is_private && self.cache.shared().shard(&self.boc.digest()).lock().heads.has_waiters(&self.boc.digest())
     }
@@ -130,7 +129,7 @@ impl Busy {
         self.tags = tags;
     }
 
-    /// Whether it is a pass.
+    /// True for a pass.
     pub fn is_private(&self) -> bool {
         self.is_private
     }
@@ -283,12 +282,12 @@ impl Busy {
         self.boc.poll_unwanted(cx)
     }
 
-    /// How far a passed body may be ahead of its reader, in bytes (`beresp.transit_buffer`); `None`: any number.
+    /// Sets how many bytes a passed body may be ahead of its reader (`beresp.transit_buffer`); `None`: any number.
     pub fn set_transit_buffer(&mut self, bytes: Option<u64>) {
         self.boc.set_room(bytes);
     }
 
-    /// What [`Busy::set_transit_buffer`] has said, or the cache's own setting.
+    /// The limit set by [`Busy::set_transit_buffer`], or the cache's own setting.
     pub fn transit_buffer(&self) -> Option<u64> {
         self.boc.room()
     }
@@ -298,7 +297,7 @@ impl Busy {
         self.boc.wake_readers();
     }
 
-    /// Whether anybody needs this fetch: `false` once the only client of an uncacheable one is gone.
+    /// True if somebody needs this fetch. Returns `false` once the only client of an uncacheable object has gone.
     pub fn is_wanted(&self) -> bool {
         self.boc.is_wanted()
     }
@@ -543,7 +542,7 @@ impl Busy {
         Some(ObjBytes::new(compact.head, compact.rest, &fields))
     }
 
-    /// Whether the object is to have a record, with room made for it: a small object is copied once more.
+    /// True if the object gets a record and there is room for it. Evicts for that: a small object is copied once more.
     fn has_room_for_record(&mut self, store: &Store, lengths: HeadLengths, body: &Body) -> bool {
         let shared = self.cache.shared();
         if !store.keeps_records() || !shared.is_to_survive(&self.oc) {

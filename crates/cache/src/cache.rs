@@ -35,22 +35,18 @@ use crate::waiting::{RecentRushes, RushReason, Waiter};
 /// A power of two; each is a lock, a table and a heap.
 const SHARDS: usize = 512;
 
-/// How long an object that an invalidation overtook stays for the requests that waited for it, in seconds.
+/// Time that an overtaken object stays for the requests that waited for it, in seconds.
 const OVERTAKEN_LIFE: f64 = 10.0;
 
-/// What a cache is made of.
 pub struct Config {
     /// For the moments that no caller names (bans, the end of fetches).
     pub clock: Clock,
-    /// Counters.
     pub main: &'static Main,
-    /// Stores.
     pub stores: Arc<Stores>,
     /// Reads stored heads for bans.
     pub heads: Box<dyn HeadReader>,
     /// Compiles regular expressions for bans.
     pub regexes: Box<dyn Regexes>,
-    /// Parameters.
     pub params: Params,
 }
 
@@ -79,7 +75,7 @@ pub struct Params {
     pub tag_space: u64,
     /// Variants an objhead has at most (0: any number).
     pub vary_limit: usize,
-    /// From how many variants on an objhead has many.
+    /// Number of variants from which on an objhead counts as having many.
     pub vary_notice: usize,
     /// Requests parked on one objhead at most (0: any number).
     pub waitinglist_limit: usize,
@@ -114,7 +110,7 @@ pub(crate) struct HotParams {
     nuke_limit: AtomicU32,
     vary_limit: AtomicUsize,
     vary_notice: AtomicUsize,
-    /// `u64::MAX`: any number.
+    /// `u64::MAX` means any number of bytes.
     transit_buffer: AtomicU64,
 }
 
@@ -149,7 +145,7 @@ pub struct Cache(Arc<Shared>);
 
 pub(crate) struct Shared {
     pub shards: Box<[Shard]>,
-    /// For who expires objects.
+    /// The alarm of the thread that expires objects.
     pub alarm: Arc<Alarm>,
     pub bans: Bans,
     pub tags: Tags,
@@ -196,7 +192,6 @@ impl Shard {
     }
 }
 
-/// A locked shard.
 pub(crate) struct ShardGuard<'a> {
     shard: &'a Shard,
     inner: Guard<'a, ShardInner>,
@@ -229,7 +224,6 @@ impl std::ops::DerefMut for ShardGuard<'_> {
 }
 
 impl Cache {
-    /// An empty cache.
     pub fn new(config: Config) -> Cache {
         let Config { clock, main, stores, heads, regexes, params } = config;
         let alarm = Arc::new(Alarm::default());
@@ -285,7 +279,6 @@ impl Cache {
         self.0.params.store(Arc::new(params));
     }
 
-    /// The stores.
     pub fn stores(&self) -> &Arc<Stores> {
         &self.0.stores
     }
@@ -340,11 +333,13 @@ impl Cache {
     }
 }
 
-/// What leaves a front is still in the home, so `nuke_limit` doesn't count it: otherwise a front of short objects had no room
-/// for a long one. But one block takes no more than this, in which many more bytes were than a block has.
+/// Most objects evicted from a front for one block. `nuke_limit` doesn't count these, since the home still has them;
+/// otherwise a front full of short objects would have no room for a long one. So many objects hold far more bytes than
+/// a block.
 const FRONT_NUKES: u32 = 1024;
 
-/// How many objects of a store may go: for all that one object needs or, of a front, for each block.
+/// The counter of objects that may still be evicted from a store: one for the whole object, or, for a front, one for
+/// each block.
 fn nukes_of<'a>(store: &Store, for_all: &'a mut u32, for_each: &'a mut u32) -> &'a mut u32 {
     if store.home().is_some() { for_each } else { for_all }
 }
@@ -423,7 +418,7 @@ impl Shared {
         first
     }
 
-    /// When an objcore that was overtaken during its fetch goes.
+    /// Moment at which an objcore that is overtaken now during its fetch leaves the cache.
     pub fn overtaken_until(&self) -> Mono {
         self.now().plus(OVERTAKEN_LIFE)
     }

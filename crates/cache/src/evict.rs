@@ -27,7 +27,7 @@ use crate::rows::Rows;
 const IDLE_HANDLES: usize = 3;
 /// Times the average size.
 const LARGEST: u64 = 8;
-/// What one use of an object of 16 bytes adds to the clock.
+/// Amount that one use of an object of 16 bytes adds to the clock.
 const SCALE: u64 = 1 << 24;
 /// Uses that count: so many have room beside the weight.
 const MAX_USES: u8 = (1 << USES_BITS) - 1;
@@ -39,7 +39,7 @@ const CHUNK: usize = 512;
 /// Objects that one search for a victim looks at.
 const MAX_TRIES: usize = 20_000;
 
-/// One store's objects.
+/// The objects of one store, in order of eviction.
 pub(crate) struct Evictor {
     inner: Lock<Inner>,
     main: &'static Main,
@@ -50,7 +50,7 @@ pub(crate) struct Evictor {
 struct Inner {
     items: Rows<Item, CHUNK>,
     clock: u64,
-    /// Of all items.
+    /// Sum of the weights of all items.
     weight: u64,
     ghosts: Ghosts,
 }
@@ -60,7 +60,7 @@ struct Item {
     oc: Arc<Objcore>,
 }
 
-/// What an object weighs, in units of 16 bytes, and how often it was used: stands in its objcore, which is at hand whenever
+/// An object's weight, in units of 16 bytes, and its number of uses. Stands in the objcore, which is at hand whenever
 /// its item moves.
 #[derive(Clone, Copy)]
 struct Worth {
@@ -147,7 +147,7 @@ impl Evictor {
         None
     }
 
-    /// Whether an object that was used so often has been used more than the one that would go next.
+    /// True if an object with `uses` uses has been used more than the one that would be evicted next.
     pub fn is_before_next(&self, uses: u32) -> bool {
         let inner = self.inner.lock();
         let of = |oc: &Objcore| u32::from(Worth::of(oc).uses) + u32::from(oc.freq());

@@ -11,7 +11,7 @@ use crate::cache::Cache;
 use crate::events::Event;
 use crate::tombstones::Cause;
 
-/// At most so many objects go under one hold of a shard's lock.
+/// Most objects that expire under one hold of a shard's lock.
 const BATCH: usize = 64;
 
 impl Cache {
@@ -27,7 +27,7 @@ impl Cache {
         count
     }
 
-    /// When the next object is due; `None` when there is none.
+    /// The moment at which the next object is due, if there is one.
     pub fn next_expiry(&self) -> Option<Mono> {
         let times = self.shared().shards.iter().map(|shard| f64::from_bits(shard.next_expiry.load(Relaxed)));
         times.min_by(f64::total_cmp).filter(|next| next.is_finite()).map(Mono)
@@ -58,7 +58,7 @@ impl Cache {
     }
 }
 
-/// Who sleeps until an object is due, and must hear of one that is due earlier.
+/// Wakes the thread that sleeps until an object is due when another becomes due earlier.
 #[derive(Default)]
 pub(crate) struct Alarm {
     /// Until when, as bits of an `f64`; zero when nobody sleeps.

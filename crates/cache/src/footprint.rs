@@ -7,7 +7,7 @@ use crate::objcore::{Objcore, Tail};
 /// The counts of an `Arc`.
 const COUNTS: usize = 2 * size_of::<usize>();
 
-/// Bytes of memory.
+/// The memory that the index takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// Objcores, those in progress too, with what some of them have beside their block.
@@ -23,7 +23,7 @@ pub struct Footprint {
 }
 
 impl Cache {
-    /// What the index costs now. One shard after the other is locked for it.
+    /// Measures the memory of the index. Locks one shard after the other.
     pub fn footprint(&self) -> Footprint {
         let shared = self.shared();
         let mut sum = Footprint {
@@ -43,7 +43,7 @@ impl Cache {
 }
 
 impl Footprint {
-    /// All of it.
+    /// The sum in bytes.
     pub fn bytes(&self) -> u64 {
         let Footprint { objcores, tables, expiry, eviction, tombstones } = *self;
         objcores + tables + expiry + eviction + tombstones

@@ -24,9 +24,9 @@ use crate::events::Event;
 use crate::objcore::Objcore;
 use crate::objref::ObjRef;
 
-/// Of a store's limit, one part in so many may be forms.
+/// Divisor: forms may take one part in `SHARE` of their store's limit.
 const SHARE: u64 = 4;
-/// Of what forms may take, one part in so many may be one form.
+/// Divisor: one form may take one part in `LARGEST` of the bytes that all may take.
 const LARGEST: u64 = 4;
 /// Bytes of a form that are put together before they are stored: its blocks.
 const PIECE: usize = 256 << 10;
@@ -54,27 +54,24 @@ pub struct Form {
 }
 
 impl Form {
-    /// What it is in.
     pub fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// Whether it is packed as hard as it can be.
+    /// True if the form is compressed as hard as possible.
     pub fn is_hard(&self) -> bool {
         self.is_hard
     }
 
-    /// Its length.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Its bytes.
     pub fn pieces(&self) -> &[Buf] {
         &self.pieces
     }
 
-    /// How often it was delivered.
+    /// Number of times the form was delivered.
     pub fn uses(&self) -> u32 {
         self.uses.load(Relaxed)
     }
@@ -112,13 +109,13 @@ impl Forms {
         1 << (coding as u8 + if is_hard { Coding::ALL.len() as u8 } else { 0 })
     }
 
-    /// What their store is charged with.
+    /// Bytes charged to the store.
     pub fn charged_bytes(&self) -> u64 {
         self.kept.iter().flat_map(|form| form.pieces()).map(Buf::charged_bytes).sum()
     }
 }
 
-/// What forms take of one store's bytes; given back when a form is freed.
+/// Bytes of a store's budget that one form takes. Gives them back when dropped.
 struct SpaceCharge {
     bytes: u64,
     of_store: Arc<AtomicU64>,
@@ -159,7 +156,7 @@ pub(crate) struct FormKeeper {
 struct Inner {
     /// All forms, the one that was looked at longest ago first; some that have gone, too.
     clock: VecDeque<(Weak<Objcore>, Weak<Form>)>,
-    /// What is in the making: objcore by its address (whoever makes a form holds it), coding.
+    /// Forms that are being made: the objcore's address (the maker of a form holds the objcore) and the encoding.
     making: Vec<(usize, Coding)>,
 }
 
@@ -205,7 +202,7 @@ impl FormKeeper {
         self.held.iter().map(|held| held.load(Relaxed)).sum()
     }
 
-    /// Whether so many more bytes of that store are forms' to take; others go for them.
+    /// Evicts other forms until `bytes` more fit into the store's budget for forms. Returns `false` if they can't.
     fn make_way(&self, store: &Store, bytes: u64) -> bool {
         let bound = self.bound(store);
         let fits = || {
@@ -319,7 +316,7 @@ impl Cache {
         self.right_to_form(obj, coding, false)
     }
 
-    /// As [`Cache::wants_form`], at once, for a form that is packed as hard as it can be.
+    /// Like [`Cache::wants_form`], but at once, and for a form compressed as hard as possible.
     pub fn wants_hard_form(&self, obj: &ObjRef, coding: Coding) -> Option<FormRight> {
         self.right_to_form(obj, coding, true)
     }
@@ -364,12 +361,12 @@ impl Cache {
     }
 }
 
-/// Why a form isn't kept.
+/// The reason why a form isn't kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoForm {
-    /// It is larger than a form may be, or there is no room for it.
+    /// The form is larger than allowed, or there is no room for it.
     NoRoom,
-    /// Its object has gone.
+    /// The object has left the cache.
     Gone,
 }
 
@@ -381,7 +378,7 @@ pub struct FormRight {
     is_hard: bool,
     store: Arc<Store>,
     pieces: Vec<Buf>,
-    /// Not stored yet.
+    /// Bytes that aren't stored yet.
     pending: Vec<u8>,
     bytes: u64,
     charge: Option<SpaceCharge>,
@@ -390,27 +387,24 @@ pub struct FormRight {
 }
 
 impl FormRight {
-    /// Of which object.
     pub fn object(&self) -> &ObjRef {
         &self.obj
     }
 
-    /// In which coding.
     pub fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// Whether it is to be packed as hard as it can be.
+    /// True if the form is to be compressed as hard as possible.
     pub fn is_hard(&self) -> bool {
         self.is_hard
     }
 
-    /// Whether a form of so many bytes may be kept at all.
+    /// True if a form of `bytes` may be kept at all.
     pub fn may_be(&self, bytes: u64) -> bool {
         bytes <= self.cache.shared().forms.bound(&self.store) / LARGEST
     }
 
-    /// Bytes so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -450,7 +444,7 @@ impl FormRight {
         Ok(())
     }
 
-    /// It is whole: keeps it, in the place of one in that coding. With what was evicted for it.
+    /// Keeps the completed form, and replaces an older one in that encoding. Returns the events of evictions.
     pub fn keep(mut self) -> (Result<(), NoForm>, Vec<Event>) {
         let kept = self.keep_whole();
         (kept, self.take_events())
@@ -503,7 +497,7 @@ impl FormRight {
         shared.forms.change(self.obj.objcore(), |forms| forms.refused |= refusal);
     }
 
-    /// What was evicted to make room.
+    /// Returns the events of evictions made for room.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
@@ -522,14 +516,13 @@ impl Shared {
     }
 }
 
-/// How often which form was wanted of late: counts in few places, so that some may stand for several.
+/// Recent demand for each form. Forms share the counters by hash, so one counter may stand for several.
 struct Demand {
     counts: Box<[AtomicU8]>,
-    /// Until all counts are halved.
+    /// Notes left until all counts are halved.
     left: AtomicU32,
 }
 
-/// Places.
 const PLACES: usize = 1 << 12;
 
 impl Default for Demand {
@@ -539,7 +532,7 @@ impl Default for Demand {
 }
 
 impl Demand {
-    /// Whether it was wanted often enough; then it begins anew.
+    /// Notes one request for a form. Returns `true`, and resets the count, if the form was wanted often enough.
     fn note(&self, oc: &Objcore, coding: Coding) -> bool {
         // Objcores are at multiples of eight: the codings have room between them.
         let which = std::ptr::from_ref(oc).addr() as u64 + coding as u64;

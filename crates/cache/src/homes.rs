@@ -52,7 +52,7 @@ pub struct Loading {
     events: Vec<Event>,
 }
 
-/// What the lookup goes on with.
+/// The parts of a query with which the lookup continues after a load.
 #[derive(Clone, Copy)]
 pub(crate) struct LoadingQuery {
     pub digest: Digest,
@@ -61,7 +61,7 @@ pub(crate) struct LoadingQuery {
     pub was_parked: bool,
 }
 
-/// What a lookup has in hand: the right to fetch, and what is left of the candidates once they are known.
+/// The right to fetch that a lookup holds, and the remaining candidates once they are known.
 #[derive(Default)]
 pub(crate) struct Right {
     pub busy: Option<Busy>,
@@ -69,7 +69,7 @@ pub(crate) struct Right {
 }
 
 impl Right {
-    /// Whether it is the right to fetch that object.
+    /// True if this is the right to fetch that object.
     pub fn is_of(&self, oc: &Arc<Objcore>) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.is_of(oc))
     }
@@ -151,7 +151,7 @@ impl Cache {
 }
 
 impl Shared {
-    /// What the homes may have of a digest beside what is in the index.
+    /// Copies that the homes may have of a digest and that aren't in the index.
     pub fn candidates(&self, shard: &ShardInner, digest: &Digest) -> VecDeque<Candidate> {
         let mut found = VecDeque::new();
         for &store in &self.homes {
@@ -263,7 +263,7 @@ impl Shared {
         is_adopted
     }
 
-    /// Whether the object of that copy is in the index already: then its copy has been moved, and this is its name now.
+    /// True if the object of that copy is in the index already. The copy was then moved, and `id` is its name now.
     fn is_known(&self, shard: &ShardGuard<'_>, new: &Objcore, id: HomeId) -> bool {
         let is_same = |oc: &&Arc<Objcore>| {
             oc.xid() == new.xid()
@@ -305,7 +305,7 @@ impl Shared {
         Some(ObjBytes::new(buf, rest, &self.here(&stored.fields)))
     }
 
-    /// What a stored copy says, with the time of this process.
+    /// The fields of a stored copy, with the time of origin on this process's clock.
     fn here(&self, fields: &RecordFields) -> RecordFields {
         let t_origin = self.clock.mono_of(Real(fields.t_origin)).0;
         RecordFields { t_origin, ..*fields }

@@ -44,13 +44,13 @@ pub(crate) struct Log {
     purges: Mutex<Purges>,
     /// Some store has a home.
     has_homes: AtomicBool,
-    /// Whose journal it is, and whose it was.
+    /// The numbers of the journal's present and earlier lives.
     lives: Mutex<Lives>,
-    /// How far what is stored has come in the log of a fleet.
+    /// Position in the log of a fleet up to which the stored objects are current.
     followed: Mutex<Option<Followed>>,
-    /// What went wrong, until somebody asks.
+    /// The last error, until it is taken.
     trouble: Mutex<Option<String>>,
-    /// Why the journal is incomplete, as far as somebody was told.
+    /// The last reported reason why the journal is incomplete.
     told: Mutex<Option<Failure>>,
     /// The journal is a successor's ...
     is_handed_over: AtomicBool,
@@ -78,12 +78,12 @@ impl Peer for Told {
 }
 
 impl Log {
-    /// Whose journal it is, for the one that is begun anew.
+    /// The lives as entries for a new journal.
     pub fn lives(&self, clock: &Clock) -> Vec<Entry> {
         self.lives.lock().entries(clock)
     }
 
-    /// As the journal that is begun anew says it; to be asked before that is cut.
+    /// The followed position as an entry for a new journal. Call it before the old journal is cut.
     pub fn followed(&self) -> Option<Entry> {
         self.followed.lock().clone().map(Entry::Followed)
     }
@@ -94,7 +94,7 @@ impl Log {
         self.journal.get().filter(|_| !self.is_abandoned.load(Relaxed) && !is_kept_elsewhere())
     }
 
-    /// From now on there is no journal.
+    /// Stops writing to the journal for good.
     pub fn abandon(&self) {
         self.is_abandoned.store(true, Relaxed);
     }
@@ -132,7 +132,7 @@ impl Log {
         }
     }
 
-    /// It has reached all objects, and homes were told.
+    /// Marks a purge as done: it has reached all objects and the homes.
     pub fn done(&self, seq: u64) -> Option<Ticket> {
         let journal = self.journal()?;
         let mut purges = self.purges.lock();
@@ -189,7 +189,7 @@ impl Log {
         self.is_handed_over.load(Relaxed)
     }
 
-    /// Whether a successor hears of all that is appended.
+    /// True if a successor receives all that is appended.
     pub fn tells_successor(&self) -> bool {
         self.tells_successor.load(Relaxed)
     }
@@ -222,11 +222,11 @@ impl Log {
 }
 
 thread_local! {
-    /// What this thread invalidates is committed later, all at once.
+    /// Invalidations by this thread are committed later, all at once.
     static IS_GATHERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives this thread commits nothing.
+/// A guard during whose life this thread commits nothing.
 struct Gathering;
 
 impl Gathering {
@@ -310,7 +310,7 @@ impl Cache {
         }
     }
 
-    /// How far what is stored has come in the log of a fleet; `None`: nobody knows.
+    /// Position in the log of a fleet up to which the stored objects are current; `None` if unknown.
     pub fn followed(&self) -> Option<Followed> {
         self.shared().bans.log.followed.lock().clone()
     }
@@ -326,7 +326,8 @@ impl Cache {
         }
     }
 
-    /// What was invalidated and isn't kept yet, if there is any. Nobody is to be told that it is done before this ends.
+    /// Resolves when all invalidations so far are durable; `None` if they already are. Don't acknowledge an
+    /// invalidation before it resolves.
     pub fn unkept(&self) -> Option<Unkept> {
         self.shared().bans.log.journal()?.unkept()
     }
@@ -339,12 +340,12 @@ impl Cache {
         }
     }
 
-    /// Whether a thread has to do [`Cache::write_journal`].
+    /// True if a thread has to call [`Cache::write_journal`].
     pub fn journal_needs_thread(&self) -> bool {
         self.shared().bans.log.journal.get().is_some_and(|journal| journal.needs_thread())
     }
 
-    /// What went wrong with the journal since this was asked last.
+    /// The error of the journal since the last call.
     pub fn journal_trouble(&self) -> Option<String> {
         let shared = self.shared();
         shared.bans.log.take_trouble().inspect(|_| shared.main.journal_fail.inc())

@@ -23,7 +23,7 @@ use crate::boc::Boc;
 use crate::digest::Digest;
 use crate::forms::Forms;
 
-/// Where an objcore is.
+/// The stage of an objcore's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -36,7 +36,7 @@ pub(crate) enum State {
 const NO_STORE: StoreId = StoreId::MAX;
 /// Not in the expiry heap, not in an eviction list.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
-/// See [`Objcore::overtaken`].
+/// A flag in [`Objcore::overtaken`].
 const SOFTLY: u64 = 1 << 63;
 /// Not attached to the ban list.
 pub(crate) const NO_BAN: u64 = u64::MAX;
@@ -65,7 +65,7 @@ pub(crate) struct Objcore {
     pub worth: AtomicU32,
 }
 
-/// How an invalidation that came during a fetch bears on a request.
+/// The effect on a request of an invalidation that came during a fetch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Invalidation {
     /// The object is what it seems.
@@ -83,7 +83,7 @@ pub(crate) struct HeadBlock {
     pub lengths: HeadLengths,
 }
 
-/// What is where in a head block.
+/// Lengths of the parts of a head block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadLengths {
     pub head: u32,
@@ -103,12 +103,12 @@ pub(crate) struct HeadView<'a> {
 pub(crate) struct ObjBytes {
     /// The head block and what is behind it.
     buf: Buf,
-    /// What few objects have.
+    /// Parts that few objects have.
     tail: Option<Box<Tail>>,
 }
 
 pub(crate) struct Tail {
-    /// Of an object without a record.
+    /// The facts of an object without a record.
     facts: OwnFacts,
     /// A body that isn't in the head block.
     rest: Option<Rest>,
@@ -176,7 +176,7 @@ impl Objcore {
         Digest(self.with_facts(|facts| facts.digest()))
     }
 
-    /// Whether that is its digest.
+    /// True if the object has that digest.
     pub fn is_of(&self, digest: &Digest) -> bool {
         self.with_facts(|facts| facts.is_of(&digest.0))
     }
@@ -186,7 +186,7 @@ impl Objcore {
         self.with_facts(|facts| facts.hits())
     }
 
-    /// It is delivered once more. The caller holds the shard's lock.
+    /// Counts a delivery. The caller holds the shard's lock.
     pub fn count_hit(&self) {
         self.with_facts(|facts| facts.set_hits(facts.hits().wrapping_add(1)));
     }
@@ -217,7 +217,7 @@ impl Objcore {
         PackedFlags(self.flags.load(Relaxed))
     }
 
-    /// Its ESI program is stored.
+    /// Notes that the object's ESI program is stored.
     pub fn set_esi(&self) {
         self.flags.fetch_or(PackedFlags::ESI, Relaxed);
     }
@@ -258,7 +258,7 @@ impl Objcore {
         let _ = self.overtaken.compare_exchange(0, seq | SOFTLY, Relaxed, Relaxed);
     }
 
-    /// What became of it for a request that came when `arrival_sequence` was the newest invalidation.
+    /// The object's invalidation during its fetch, for a request that came when `arrival_sequence` was the newest one.
     pub fn overtaken_for(&self, arrival_sequence: u64) -> Invalidation {
         match self.overtaken.load(Relaxed) {
             0 => Invalidation::Not,
@@ -269,7 +269,7 @@ impl Objcore {
         }
     }
 
-    /// Whether requests from now on don't find it.
+    /// True if new requests can't find the object.
     pub fn is_overtaken(&self) -> bool {
         let overtaken = self.overtaken.load(Relaxed);
         overtaken != 0 && overtaken & SOFTLY == 0
@@ -310,7 +310,8 @@ impl Objcore {
         self.boc.second()
     }
 
-    /// From now on it has these forms. The former ones; `None` when it isn't whole, or was never.
+    /// Replaces the object's forms, and returns the former ones. The result is `None` if the object isn't complete or
+    /// never was.
     pub fn set_forms(&self, forms: Forms) -> Option<Option<Arc<Forms>>> {
         self.bytes.get()?;
         self.boc.put_second(Some(Arc::new(forms))).ok()
@@ -320,17 +321,17 @@ impl Objcore {
         self.bytes.get()
     }
 
-    /// Whether there is a [`Tail`].
+    /// True if there is a [`Tail`].
     pub fn has_tail(&self) -> bool {
         self.bytes.get().is_some_and(|bytes| bytes.tail.is_some())
     }
 
-    /// What survives of it, once it is whole; where that is is known of its bytes.
+    /// The record that survives, once the object is complete.
     pub fn record(&self) -> Option<RecordId> {
         self.bytes.get()?.buf.record()
     }
 
-    /// Its body, if that was read back from the store's home and is too long to have come with it.
+    /// The body, if it was read back from the store's home and is too long to have come with the head.
     pub fn home_rest(&self) -> Option<&HomeRest> {
         match self.bytes.get()?.rest()? {
             Rest::Home(rest) => Some(rest),
@@ -338,7 +339,7 @@ impl Objcore {
         }
     }
 
-    /// What the store's home calls its stored copy, if there is one.
+    /// The name of the stored copy in the store's home, if there is one.
     pub fn home(&self) -> Option<HomeId> {
         self.bytes.get()?.own_facts()?.home()
     }
@@ -350,8 +351,8 @@ impl Objcore {
         facts.expect("no object of a store with a home has a record").set_home(id);
     }
 
-    /// It is whole. The caller holds the shard's lock: what has changed of times and hits while the bytes were made goes
-    /// with them.
+    /// Completes the object. The caller holds the shard's lock: it brings along changes to times and hits since the
+    /// bytes were made.
     pub fn set_bytes(&self, bytes: ObjBytes) {
         if !bytes.buf.is_frozen() {
             self.with_facts(|former| {
@@ -377,7 +378,7 @@ impl Objcore {
         );
     }
 
-    /// Whether the request selects this variant; one without a vary key, or without a head yet, is everybody's.
+    /// True if the request selects this variant. An object without a vary key or without a head suits every request.
     pub fn vary_matches(&self, matches: impl Fn(Vary<'_>) -> bool) -> bool {
         if let Some(bytes) = self.bytes.get() {
             return bytes.view().vary().is_none_or(matches);
@@ -385,7 +386,7 @@ impl Objcore {
         self.with_head_block(|block| block.vary().is_none_or(matches)).unwrap_or(true)
     }
 
-    /// Whether both are the same variant.
+    /// True if both are the same variant.
     pub fn has_vary_of(&self, other: &Objcore) -> bool {
         let same = |one: HeadView<'_>| {
             other.with_head_block(|two| match (one.vary(), two.vary()) {
@@ -408,7 +409,6 @@ impl Objcore {
         }
     }
 
-    /// See [`ObjBytes::has_lost_body`].
     pub fn has_lost_body(&self) -> bool {
         self.bytes.get().is_some_and(ObjBytes::has_lost_body)
     }
@@ -451,7 +451,7 @@ impl<'a> HeadView<'a> {
         Some(Vary { spec, values })
     }
 
-    /// What the engine stored beside the head.
+    /// Bytes that the engine stored beside the head.
     pub fn aux_attrs(self) -> &'a [u8] {
         &self.bytes[self.lengths.kept()..self.lengths.all()]
     }
@@ -473,7 +473,7 @@ impl ObjBytes {
         self.buf.facts().unwrap_or_else(own)
     }
 
-    /// Its words, of an object without a record.
+    /// The facts of an object without a record.
     pub fn own_facts(&self) -> Option<&OwnFacts> {
         self.tail.as_ref().filter(|_| self.buf.facts().is_none()).map(|tail| &tail.facts)
     }
@@ -483,7 +483,6 @@ impl ObjBytes {
         HeadLengths { head, spec, values, aux }
     }
 
-    /// Its head block.
     pub fn view(&self) -> HeadView<'_> {
         HeadView { bytes: &self.buf, lengths: self.lengths() }
     }
@@ -493,7 +492,7 @@ impl ObjBytes {
         self.tail.as_ref()?.rest.as_ref()
     }
 
-    /// Whether its body was in the home alone and isn't there any more.
+    /// True if the body was only in the home and isn't there any more.
     fn has_lost_body(&self) -> bool {
         matches!(self.rest(), Some(Rest::Home(rest)) if rest.front().is_none() && !rest.stored().is_there())
     }

@@ -23,13 +23,13 @@ pub(crate) const ANY: u64 = 0;
 /// In the place of a vary hash: a busy objcore. Lookups come to those when nothing that is stored will do.
 pub(crate) const BUSY: u64 = 2;
 
-/// From this many variants on lookups go by the hash of the vary key.
+/// Number of variants from which on lookups use the hash of the vary key.
 pub(crate) const HASHED_FROM: usize = 8;
 
 pub(crate) struct Heads {
     /// Those of one variant for which nobody waits.
     ones: HashTable<Arc<Objcore>>,
-    /// The others.
+    /// Objheads with several variants or with parked requests.
     full: HashTable<Box<Objhead>>,
     main: &'static Main,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Objhead {
     waiting: VecDeque<Arc<Waiter>>,
     /// About how many of `waiting` went away.
     gone: usize,
-    /// It is counted as one with many variants: from this number on.
+    /// Number of variants from which on the objhead counts as having many.
     many_from: Option<usize>,
 }
 
@@ -73,7 +73,6 @@ impl Heads {
         self.one(digest).is_some() || self.full(digest).is_some()
     }
 
-    /// Objheads here.
     pub fn len(&self) -> usize {
         self.ones.len() + self.full.len()
     }
@@ -229,18 +228,17 @@ impl Heads {
         objcs.iter().find(|oc| oc.state() == State::Stored).cloned()
     }
 
-    /// Whether another request may be parked where `limit` may wait (0: any number).
+    /// True if another request may be parked when `limit` may be (0: any number).
     pub fn may_park(&self, digest: &Digest, limit: usize) -> bool {
         limit == 0 || self.look(digest).1.is_none_or(|head| head.waiting.len().saturating_sub(head.gone) < limit)
     }
 
-    /// Parks a request.
     pub fn park(&mut self, digest: &Digest, waiter: Arc<Waiter>) {
         self.main.waitinglist_len.inc();
         self.head_mut(digest).waiting.push_back(waiter);
     }
 
-    /// Whether requests are parked (some may just have gone).
+    /// True if requests are parked, some of which may just have gone.
     pub fn has_waiters(&self, digest: &Digest) -> bool {
         self.look(digest).1.is_some_and(Objhead::has_waiters)
     }
@@ -330,7 +328,7 @@ impl Objhead {
         size_of::<Self>() + rows + self.specs.iter().map(|spec| spec.len()).sum::<usize>()
     }
 
-    /// Whether requests are parked (some may just have gone).
+    /// True if requests are parked, some of which may just have gone.
     pub fn has_waiters(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -18,11 +18,8 @@ use crate::tombstones::Cause;
 /// New lives, in seconds from the moment of the purge (ttl) or as they are (grace, keep); `None` leaves one alone.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Purge {
-    /// TTL left.
     pub ttl: Option<f64>,
-    /// Grace.
     pub grace: Option<f64>,
-    /// Keep.
     pub keep: Option<f64>,
 }
 
@@ -33,13 +30,13 @@ impl Purge {
     /// Nothing stays: `return(purge)`, `purge.hard()`.
     pub const HARD: Purge = Purge { ttl: Some(0.0), grace: Some(0.0), keep: Some(0.0) };
 
-    /// As [`Purge::apply`], but a ttl that is over already stays so: a purge brings nothing back.
+    /// Like [`Purge::apply`], but never lengthens a ttl: a purge brings no expired object back.
     pub(crate) fn shorten(&self, times: Times, now: Mono) -> Times {
         let new = self.apply(times, now);
         Times { ttl: new.ttl.min(times.ttl), ..new }
     }
 
-    /// Whether nothing is left of ttl and grace.
+    /// True if it leaves neither ttl nor grace.
     fn is_hard(&self) -> bool {
         self.ttl.is_some_and(|ttl| ttl <= 0.0) && self.grace.is_some_and(|grace| grace <= 0.0)
     }
@@ -70,8 +67,8 @@ impl Cache {
         self.purge_for(None, digest, now, purge, &mut |_| {})
     }
 
-    /// As [`Cache::purge`] by a request that is about to fetch: what that brings is newer than the purge, and stays.
-    /// `gone` is told which objects the purge ended.
+    /// Like [`Cache::purge`], by a request that is about to fetch: the fetched object is newer than the purge and
+    /// stays. Calls `gone` for each object that the purge ended.
     pub fn purge_for(
         &self,
         own: Option<&Busy>,
@@ -150,8 +147,9 @@ impl Cache {
         }
     }
 
-    /// What is in memory under `digest` lives on as `times` say, where that is longer; how much that was. Nothing comes back that a purge
-    /// or ban has ended. What has a copy in a home stays as it is: that would end, as it has the old lives.
+    /// Extends the times of objects in memory under `digest` to `times` where those are longer, and returns how many
+    /// were extended. Purged and banned objects don't come back. An object with a copy in a home stays as it is, since
+    /// the copy has the old times.
     pub fn extend_stored(&self, digest: &Digest, times: Times) -> usize {
         let shared = self.shared();
         let mut shard = shared.shard(digest).lock();
@@ -168,7 +166,7 @@ impl Cache {
         count
     }
 
-    /// What is in memory under `digest` and is for `req`, markers aside; nothing of it counts as a lookup.
+    /// The objects in memory under `digest` that `req` selects, without markers. Doesn't count as a lookup.
     pub fn stored_for(&self, digest: &Digest, req: &dyn Request) -> Vec<ObjRef> {
         let objcs = self.shared().shard(digest).lock().heads.objcs(digest).to_vec();
         let is_for = |oc: &Objcore| oc.vary_matches(|vary: Vary<'_>| req.vary_matches(vary.spec, vary.values));

@@ -32,7 +32,7 @@ const STRETCH: usize = 256;
 /// A former worker that may still serve what is in the stores.
 pub(crate) struct Former {
     stores: Arc<Stores>,
-    /// It serves nothing from there any more, or there is none.
+    /// The former worker doesn't serve from the stores any more, or there is none.
     is_over: AtomicBool,
     peer: Mutex<Option<Box<dyn Peer>>>,
 }
@@ -40,9 +40,9 @@ pub(crate) struct Former {
 /// A successor, as the former worker sees it.
 #[derive(Default)]
 pub(crate) struct Successor {
-    /// Whether that tells this worker nothing any more, or is gone.
+    /// Returns true if the successor tells this worker nothing any more, or is gone.
     is_silent: Mutex<Option<Box<dyn Fn() -> bool + Send + Sync>>>,
-    /// It has everything; what is here nobody hears of any more.
+    /// The successor has everything; it hears of no further invalidations here.
     is_alone: AtomicBool,
 }
 
@@ -51,7 +51,7 @@ thread_local! {
     static IS_TOLD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether what this thread invalidates comes from the other worker.
+/// True if the invalidations that this thread carries out come from the other worker.
 pub(crate) fn is_told() -> bool {
     IS_TOLD.get()
 }
@@ -78,7 +78,7 @@ impl Former {
         }
     }
 
-    /// It shall serve nothing any more.
+    /// Takes the stores from the former worker, which then serves nothing from them.
     pub fn recall(&self) {
         if !self.is_over.load(Acquire) {
             self.stores.all().iter().for_each(|store| store.recall());
@@ -99,17 +99,17 @@ impl Cache {
         self.shared().bans.hand_over(successor)
     }
 
-    /// Whether the journal is a successor's.
+    /// True if the journal belongs to a successor.
     pub fn has_handed_over(&self) -> bool {
         self.shared().bans.log.is_handed_over()
     }
 
-    /// Whether a successor hears of what is invalidated here.
+    /// True if a successor hears of invalidations made here.
     pub fn tells_successor(&self) -> bool {
         self.shared().bans.log.tells_successor()
     }
 
-    /// Whether nothing may be served from the index any more, for the successor's cache is ahead of it.
+    /// True if nothing may be served from the index any more, since the successor's cache is ahead of it.
     pub fn is_recalled(&self) -> bool {
         let successor = &self.shared().successor;
         // Memory says so at once. What is in a home can be served as long as the successor tells what it invalidates.

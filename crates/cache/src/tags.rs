@@ -43,7 +43,7 @@ const NO_TTL: f64 = 1e-6;
 pub(crate) struct Tags {
     is_on: AtomicBool,
     counters: OnceLock<&'static Xkey>,
-    /// What the index may take in bytes; 0: any number.
+    /// Most bytes that the index may take; 0: any number.
     space: AtomicU64,
     inner: Lock<Inner>,
 }
@@ -73,11 +73,11 @@ struct Held {
     soft: Option<(u64, Mono)>,
 }
 
-/// Whether a purge by key was held for a survivor.
+/// A purge by key that is held for a survivor.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum HeldPurge {
     No,
-    /// It takes the ttl, from that moment on.
+    /// The purge takes the ttl, from that moment on.
     Soft(Mono),
     Hard,
 }
@@ -92,7 +92,7 @@ struct Entry {
     own: Option<usize>,
 }
 
-/// What came over the keys of an object while it was fetched.
+/// Purges of an object's keys that came while it was fetched.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct KeyInvalidation {
     /// Number of the first hard purge.
@@ -126,7 +126,7 @@ impl Tags {
         Tags { space: AtomicU64::new(bytes), ..Tags::default() }
     }
 
-    /// Whether keys are kept at all.
+    /// True if keys are kept.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
     }
@@ -205,7 +205,7 @@ impl Tags {
         has_room
     }
 
-    /// What the index may take in bytes; 0: any number.
+    /// Sets the most bytes that the index may take; 0: any number.
     pub fn set_space(&self, bytes: u64) {
         self.space.store(bytes, Relaxed);
     }
@@ -221,7 +221,7 @@ impl Tags {
         inner.lost_held = inner.lost_held.max(seq);
     }
 
-    /// What is held, for a journal that is begun anew.
+    /// The held purges as entries for a new journal.
     pub fn held_entries(&self) -> Vec<storage::journal::Entry> {
         let inner = self.inner.lock();
         let mut entries = Vec::new();
@@ -248,7 +248,7 @@ impl Tags {
         inner.held_prefixes.retain(|_, held| held.newest() > least_stored);
     }
 
-    /// Whether a purge was held for an object with these keys, whose fetch began at that number.
+    /// True if a purge is held for an object with these keys whose fetch began at number `began`.
     pub fn is_held(&self, keys: &[Box<[u8]>], began: u64) -> bool {
         !keys.is_empty() && self.inner.lock().held_for(keys, began) != HeldPurge::No
     }
@@ -263,7 +263,6 @@ impl Tags {
         }
     }
 
-    /// The object's keys.
     pub fn keys_of(&self, oc: &Objcore) -> Vec<Box<[u8]>> {
         if !self.is_on() {
             return Vec::new();
@@ -405,7 +404,6 @@ pub struct TagPurge {
 /// The key that is being worked on.
 struct Progress {
     key: Box<[u8]>,
-    /// The purge's number.
     seq: u64,
     stage: Stage,
     /// The place that was come to.
@@ -416,7 +414,7 @@ struct Progress {
 enum Stage {
     /// All objects are marked, by a hard purge.
     Mark,
-    /// What is marked is taken out.
+    /// The marked objects are taken out.
     TakeOut,
     /// All objects lose their ttl, by a soft purge.
     Soften,
@@ -493,12 +491,12 @@ impl Cache {
         self.shared().tags.turn_on(counters);
     }
 
-    /// Whether [`Cache::enable_tags`] was called.
+    /// True if [`Cache::enable_tags`] was called.
     pub fn counts_tags(&self) -> bool {
         self.shared().tags.counters.get().is_some()
     }
 
-    /// Whether keys are kept: else a fetch needn't look for them.
+    /// True if keys are kept. Otherwise a fetch needn't look for them.
     pub fn keeps_tags(&self) -> bool {
         self.shared().tags.is_on()
     }

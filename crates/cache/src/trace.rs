@@ -15,7 +15,7 @@ use crate::tombstones::Cause;
 /// Variants that [`Cache::peek`] tells of at most.
 const PEEKED: usize = 50;
 
-/// What a lookup that found no hit came across. Empty after a hit.
+/// Findings of a lookup that was no hit. Empty after a hit.
 #[derive(Debug, Default)]
 pub struct LookupTrace {
     /// The ban that hit what was there.
@@ -30,7 +30,7 @@ pub struct LookupTrace {
     pub ignored_busy: bool,
     /// A variant of another request: what that had for the fields of its Vary.
     pub other: Option<Box<[u8]>>,
-    /// What became of the last object there was, and how many seconds ago.
+    /// The fate of the last object, and its age in seconds.
     pub tombstone: Option<(Cause, f64)>,
     /// The auxiliary attributes of the object that says "don't cache".
     pub marker: Vec<u8>,
@@ -43,34 +43,32 @@ pub struct VariantSummary {
     pub xid: Vxid,
     /// Being fetched, without a head yet.
     pub is_busy: bool,
-    /// Its lives.
     pub times: Times,
-    /// Facts.
     pub flags: Flags,
     /// Times it was delivered.
     pub hits: u32,
     /// Names and values of its Vary.
     pub vary: Option<(Vec<u8>, Vec<u8>)>,
-    /// Whether the request selects it.
+    /// True if the request selects the variant.
     pub is_selected: bool,
     /// The ban that hits it.
     pub ban: Option<String>,
     /// A purge or ban came while it was fetched: only those who waited may have it.
     pub is_overtaken: bool,
-    /// What the engine stored beside its head.
+    /// Bytes that the engine stored beside the head.
     pub aux_attrs: Vec<u8>,
     /// Length of its body, once that is whole.
     pub body_bytes: Option<u64>,
 }
 
-/// What there is under a hash.
+/// The objects under one hash.
 #[derive(Clone, Debug)]
 pub struct Variants {
     /// Newest first, so many at most as one can read.
     pub variants: Vec<VariantSummary>,
-    /// All of them.
+    /// Number of all variants.
     pub count: usize,
-    /// What became of the last one that went, and how many seconds ago.
+    /// The fate of the last object that left, and its age in seconds.
     pub tombstone: Option<(Cause, f64)>,
 }
 

@@ -39,7 +39,7 @@ pub(super) fn oldest(seq: u64) -> journal::Entry {
 }
 
 impl Ban {
-    /// What a former worker wrote; `None` for what is no ban.
+    /// The ban that a former worker wrote; `None` if its expression is malformed.
     fn of(kept: &journal::Ban) -> Option<Ban> {
         Some(Ban {
             seq: kept.seq,
@@ -67,7 +67,7 @@ impl KeptBans {
         Some(())
     }
 
-    /// That one is done.
+    /// Marks a ban as completed.
     pub fn complete(&mut self, seq: u64, successor: u64) {
         let at = self.0.partition_point(|ban| ban.seq < seq);
         if let Some(ban) = self.0.get(at).filter(|ban| ban.seq == seq) {

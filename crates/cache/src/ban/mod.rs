@@ -33,11 +33,11 @@ const CHUNK: usize = 64;
 /// Bans that an object is tested against before others get their turn.
 const SLICE: usize = 512;
 
-/// What came of testing an object.
+/// The result of testing an object against bans.
 pub(crate) enum BanOutcome {
     /// No ban hits it.
     Clean,
-    /// This one does.
+    /// This ban hits the object.
     Hit(Arc<Ban>),
     /// There are more to be tested.
     Unfinished,
@@ -45,7 +45,6 @@ pub(crate) enum BanOutcome {
     TooMany(u64),
 }
 
-/// One ban.
 pub(crate) struct Ban {
     pub seq: u64,
     pub real: Real,
@@ -62,7 +61,7 @@ impl Ban {
         self.is_completed.load(Acquire)
     }
 
-    /// Whether a request that came when `arrival_sequence` was the newest must still be told by this one.
+    /// True if a request that came when `arrival_sequence` was the newest must still be tested against this ban.
     fn counts_for(&self, arrival_sequence: u64) -> bool {
         !self.is_completed() || self.successor.load(Relaxed) > arrival_sequence
     }
@@ -73,7 +72,7 @@ pub(crate) struct Bans {
     seq: AtomicU64,
     /// Number of the newest ban.
     newest: AtomicU64,
-    /// Where bans and purges are kept for a worker to come.
+    /// The journal, which keeps bans and purges for the next worker.
     pub log: Log,
     inner: Lock<List>,
     lurker: Lock<lurker::Lurker>,
@@ -93,7 +92,7 @@ struct Entry {
 }
 
 impl List {
-    /// Where the objects stand that have been tested up to `seq`.
+    /// Index of the ban at which objects stand that have been tested up to `seq`.
     fn position(&self, seq: u64) -> usize {
         let after = self.entries.partition_point(|entry| entry.ban.seq <= seq);
         after.checked_sub(1).expect("a ban that something stands at is on the list")
@@ -185,7 +184,7 @@ impl Bans {
         }
     }
 
-    /// It is on the list now.
+    /// Counts a ban that is now on the list.
     fn count(&self, ban: &Ban) {
         let main = self.main;
         main.bans.inc();
@@ -238,7 +237,7 @@ impl Bans {
         }
     }
 
-    /// It has left the list.
+    /// Stops counting a ban that has left the list.
     fn uncount(&self, ban: &Ban) {
         let main = self.main;
         main.bans.dec();
@@ -247,7 +246,7 @@ impl Bans {
         main.bans_req.sub(u64::from(ban.spec.has_req()));
     }
 
-    /// A fetch begins.
+    /// Pins the newest ban for a fetch that begins.
     pub fn pin(&self, oc: &Objcore) {
         let mut list = self.inner.lock();
         let seq = self.seq();
@@ -330,7 +329,7 @@ impl Bans {
         true
     }
 
-    /// Whether there are bans up to number `arrival_sequence` that the object wasn't tested against.
+    /// True if there are bans up to number `arrival_sequence` that the object wasn't tested against.
     pub fn has_news(&self, oc: &Objcore, arrival_sequence: u64) -> bool {
         oc.ban_seq.get() < self.newest.load(Acquire).min(arrival_sequence)
     }
@@ -362,7 +361,8 @@ impl Bans {
         if slice_end.is_some() { BanOutcome::Unfinished } else { BanOutcome::Clean }
     }
 
-    /// How many bans there are in (`from`, `to`]; and, when they are more than a slice, the last of the first slice.
+    /// Number of bans in (`from`, `to`], and, if they are more than a slice, the number of the last ban of the first
+    /// slice.
     fn measure(&self, from: u64, to: u64) -> (u64, Option<u64>) {
         let list = self.inner.lock();
         let at = |seq| list.entries.partition_point(|entry| entry.ban.seq <= seq);

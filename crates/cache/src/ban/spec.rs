@@ -13,7 +13,7 @@ use crate::cache::Shared;
 use crate::objcore::Objcore;
 use crate::request::{Regex, Regexes, Request};
 
-/// What a ban without tests would take in Varnish's form.
+/// Bytes that a ban without tests takes in Varnish's format.
 pub(super) const HEAD_BYTES: u64 = 16;
 
 /// Longest name of a header field.
@@ -76,14 +76,14 @@ impl Pattern {
     }
 }
 
-/// Why an expression isn't a ban; the texts are varnishd's.
+/// The reason why an expression isn't a ban. The texts are varnishd's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BanError {
     /// The CLI got a number of words that can't be right.
     WordCount,
     /// A word between two tests of the CLI's ban.
     NotAnd(String),
-    /// Nothing at all.
+    /// The expression is empty.
     Empty,
     /// A field without an operator.
     NoOperator,
@@ -97,7 +97,7 @@ pub enum BanError {
     BadOperator {
         /// Those that it takes.
         expected: &'static str,
-        /// What stands there.
+        /// The word found instead.
         got: String,
     },
     /// The regular expression, in its compiler's words.
@@ -203,12 +203,12 @@ impl BanSpec {
         words
     }
 
-    /// Whether it needs a request to be tested: only lookups can.
+    /// True if a test needs a request, so that only lookups can make it.
     pub fn has_req(&self) -> bool {
         self.tests.iter().any(|test| test.field.is_req())
     }
 
-    /// Whether it looks at objects.
+    /// True if a test looks at the object.
     pub fn has_obj(&self) -> bool {
         self.tests.iter().any(|test| !test.field.is_req())
     }
@@ -218,7 +218,8 @@ impl BanSpec {
         HEAD_BYTES + self.tests.iter().map(|test| 8 + test.to_string().len() as u64).sum::<u64>()
     }
 
-    /// Whether the other hits the same objects at any time; a ban on ttl or age depends on when it was made.
+    /// True if the other ban hits the same objects at any time. A ban on ttl or age never does: it depends on its own
+    /// time.
     pub(super) fn says_the_same(&self, other: &BanSpec) -> bool {
         let is_timeless = |spec: &BanSpec| !spec.tests.iter().any(|test| test.field.is_relative());
         self.tests.len() == other.tests.len()
@@ -226,7 +227,7 @@ impl BanSpec {
             && self.tests.iter().zip(&other.tests).all(|(a, b)| a.says_the_same(b))
     }
 
-    /// Whether it hits the object. Counts the tests made.
+    /// True if the ban hits the object. Counts the tests made.
     pub(super) fn matches(
         &self,
         shared: &Shared,

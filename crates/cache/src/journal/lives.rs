@@ -11,7 +11,7 @@ const MOST_KNOWN: usize = 16;
 #[derive(Clone, Default)]
 pub(super) struct Lives {
     pub own: Life,
-    /// Of earlier lives, at whose end not every store was known to have the next number.
+    /// Numbers of earlier lives that ended before every store was known to have the next number.
     pub known: Vec<u64>,
     /// All stores have the present one.
     pub is_bound: bool,
@@ -38,7 +38,7 @@ impl Lives {
         self.is_bound = true;
     }
 
-    /// As a journal that is begun anew says it.
+    /// The entries that a new journal begins with.
     pub fn entries(&self, clock: &Clock) -> Vec<Entry> {
         let known = self.known.iter().map(|&number| Entry::Known { number });
         let own = Entry::Life(Life { epoch: epoch(clock), ..self.own });

@@ -8,7 +8,7 @@ use storage::journal::{Entry, Purge};
 /// Digests whose purges are kept for homes; with more, the journal is given up.
 const MOST_KEPT: usize = 1 << 20;
 
-/// By their numbers.
+/// Purges by their numbers.
 #[derive(Default)]
 pub(crate) struct Purges {
     /// May not have reached all objects in memory.
@@ -19,12 +19,11 @@ pub(crate) struct Purges {
 }
 
 impl Purges {
-    /// One begins.
     pub fn begin(&mut self, seq: u64, entry: Entry) {
         self.open.insert(seq, entry);
     }
 
-    /// It has reached all objects in memory.
+    /// Ends a purge that has reached all objects in memory.
     pub fn end(&mut self, seq: u64) -> Option<Entry> {
         self.open.remove(&seq)
     }
@@ -57,7 +56,7 @@ impl Purges {
         has_too_many
     }
 
-    /// What is to be removed from homes.
+    /// Numbers and digests of purges to be carried out in homes.
     #[expect(clippy::wildcard_enum_match_arm, reason = "a selection of one kind")]
     pub fn digests(&self) -> impl Iterator<Item = (u64, &[u8; 32])> {
         let open = self.open.iter().filter_map(|(&seq, entry)| match entry {
@@ -72,7 +71,7 @@ impl Purges {
         Purges { open: self.open, ..Purges::default() }
     }
 
-    /// As a journal that is begun anew says it.
+    /// The entries that a new journal begins with.
     pub fn entries(&self) -> impl Iterator<Item = Entry> {
         let kept = self.kept.iter().flat_map(|(&seq, &digest)| {
             [Entry::Purge(Purge { seq, digest, ..Purge::default() }), Entry::Reached { seq }]

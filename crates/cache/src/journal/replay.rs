@@ -8,18 +8,18 @@ use super::lives::{Lives, epoch};
 use super::purges::Purges;
 use crate::ban::KeptBans;
 
-/// What a former worker's journal says.
+/// The contents of a former worker's journal.
 pub struct Replay {
     pub(super) lives: Lives,
     pub(super) bans: KeptBans,
-    /// Newest number given.
+    /// Number of the newest invalidation.
     pub(super) newest: u64,
     pub(super) purges: Purges,
     /// Purges by key that have reached all that was in memory.
     pub(super) keys: Vec<TagPurge>,
     /// All purges by key up to that number count, of whatever key.
     pub(super) keys_lost: u64,
-    /// How far it has followed the log of a fleet.
+    /// Position up to which the worker has followed the log of a fleet.
     pub(super) followed: Option<Followed>,
 }
 

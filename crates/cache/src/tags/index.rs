@@ -26,7 +26,7 @@ pub(super) struct Index {
     hasher: RandomState,
     /// References: links of all objects.
     references: usize,
-    /// What texts take, and lists of members, and lists of links.
+    /// Bytes of the texts, and of the lists of members and links below.
     text_bytes: usize,
     member_bytes: usize,
     link_bytes: usize,
@@ -50,7 +50,7 @@ struct Tag {
 }
 
 struct Object {
-    /// Its address can't be another's while it is held weakly.
+    /// Weak handle. Its address isn't reused while the handle exists.
     oc: Weak<Objcore>,
     links: Box<[Link]>,
 }
@@ -58,11 +58,11 @@ struct Object {
 #[derive(Clone, Copy)]
 struct Link {
     tag: u32,
-    /// Where the tag has the object.
+    /// Position in the tag's list of members.
     at: u32,
 }
 
-/// What the index takes, in bytes.
+/// The memory that the index takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Footprint {
     pub tags: usize,
@@ -77,12 +77,12 @@ impl Footprint {
 }
 
 impl Index {
-    /// How many different tags there are.
+    /// Number of different tags.
     pub fn tags(&self) -> usize {
         self.tags.len()
     }
 
-    /// How many pairs of a tag and an object.
+    /// Number of pairs of a tag and an object.
     pub fn references(&self) -> usize {
         self.references
     }
@@ -236,7 +236,7 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// By bits of the hash that the tables themselves use last.
+    /// The part for a hash, by bits that the tables themselves use last.
     fn part(hash: u64) -> usize {
         (hash >> 40) as usize % PARTS
     }

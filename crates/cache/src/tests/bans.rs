@@ -128,7 +128,7 @@ proptest! {
     }
 }
 
-/// Whether `ban` hits an object under `/a` (ttl 100 s, grace 10 s, age 5 s) asked for with `lang: de`.
+/// True if `ban` hits an object under `/a` (ttl 100 s, grace 10 s, age 5 s) asked for with `lang: de`.
 fn hits(ban: &str) -> bool {
     let kit = Kit::new();
     let req = Req::new("/a").field("lang", "de");

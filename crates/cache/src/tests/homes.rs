@@ -46,7 +46,7 @@ fn loading_of(lookup: Lookup) -> Loading {
     }
 }
 
-/// What a lookup comes to when everything is there at once.
+/// The result of a lookup whose loads are all ready at once.
 fn found(kit: &Kit, req: &Req) -> Lookup {
     kit.load(kit.look_as(req), req)
 }

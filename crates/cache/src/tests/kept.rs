@@ -20,7 +20,7 @@ struct Deaf(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     removed: Mutex<Vec<([u8; 32], u64)>>,
-    /// What it answers; 0: nothing.
+    /// The number that the home reports; 0: none.
     needed_from: AtomicU64,
     least_ban_seq: AtomicU64,
     is_opening: AtomicBool,
@@ -124,7 +124,7 @@ impl Worker {
         self.kit.cache.shared().tend_journal();
     }
 
-    /// What the journal says now. Whoever opens one writes to it: so a copy of it.
+    /// The journal's entries now. Reads a copy, since opening a journal writes to it.
     fn entries(&self) -> Vec<Entry> {
         let (_, entries) =
             Journal::open(JournalFile::in_memory(super::line::copy(&self.file).try_clone().unwrap())).unwrap();

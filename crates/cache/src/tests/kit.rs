@@ -70,7 +70,7 @@ impl Kit {
         Kit { cache, clock, main, sma, next_xid: AtomicUsize::new(1) }
     }
 
-    /// Its fetches have newer numbers than those of another.
+    /// Continues the numbers of fetches after those of another kit.
     pub fn go_on_from(&self, other: &Kit) {
         self.next_xid.store(other.next_xid.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -271,7 +271,6 @@ impl Regexes for Contains {
     }
 }
 
-/// Counts its wake-ups.
 #[derive(Default)]
 pub struct Bell(pub AtomicUsize);
 

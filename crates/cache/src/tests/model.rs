@@ -46,7 +46,7 @@ struct Model {
     loadings: Vec<Read>,
     /// Clients that follow a body.
     readers: Vec<Reader>,
-    /// When each URL was last invalidated.
+    /// Step at which each URL was last invalidated.
     invalidated: [usize; 3],
     /// When it was last purged softly: who asked before that may have it though its ttl was taken.
     softened: [usize; 3],
@@ -175,8 +175,7 @@ impl Model {
         }
     }
 
-    /// What must survive: each object that later requests may have, as it is. Those that there was no room to keep a record of
-    /// don't.
+    /// The objects that must survive: all that later requests may find, unless there was no room for a record.
     fn known(&mut self) -> Vec<(Vxid, Times, u64, bool)> {
         let (mut known, now) = (Vec::new(), self.line.kit.now());
         let shared = self.line.kit.cache.shared().clone();

@@ -96,7 +96,7 @@ impl Pair {
         self.next.cache.adopt_survivors();
     }
 
-    /// What either finds.
+    /// The verdicts of the former worker and the next.
     fn verdicts(&self, url: &str) -> [&'static str; 2] {
         [self.former.verdict(url), self.next.verdict(url)]
     }

@@ -230,7 +230,7 @@ fn what_finds_no_room_answers_and_goes() {
     assert_eq!(t.kit.verdict("/b"), "hit");
 }
 
-/// What a tag of an object takes, as the index counts it: the goal is 24 bytes at 10 tags an object.
+/// Checks the index's bytes per tag of an object: the goal is 24 bytes at 10 tags an object.
 #[test]
 fn a_reference_is_small() {
     let t = Tagged::new();

@@ -7,7 +7,6 @@ use std::sync::OnceLock;
 use super::{BanSpec, Field, Oper, Pattern, Test, Value};
 
 impl BanSpec {
-    /// Writes it down.
     pub(in crate::ban) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for Test { field, oper, value } in &self.tests {
