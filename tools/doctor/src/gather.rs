@@ -19,14 +19,14 @@ use crate::server::{self, Server, Told};
 
 /// A running log that is read back doesn't end while more comes than can be read: so long at most. A file has an end.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the machine is watched where it has counted since before the server began.
+/// Time for which the machine is watched if its counters go back further than the server's start.
 const MOMENT: Duration = Duration::from_secs(1);
-/// How often signals and the clock are looked at.
+/// Interval between looks at signals and the clock.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the line of progress changes.
+/// Interval between changes of the progress line.
 const SHOW: Duration = Duration::from_millis(500);
 
-/// What there was to see, and how looking ended.
+/// The facts, and how gathering them ended.
 pub struct Seen {
     pub facts: Facts,
     /// Somebody has ended it.
@@ -149,10 +149,10 @@ fn wait(log: &mut Log, clock: &mut Clock, signals: &mut Signals) -> bool {
     }
 }
 
-/// How far it is, and how long it may take, with a line of progress.
+/// The progress of reading and its time limit, with a progress line.
 struct Clock {
     begin: Instant,
-    /// So long it is watched; None: until all is read.
+    /// The time to watch the server; `None`: until everything is read.
     watch: Option<Duration>,
     /// Bytes of a file, if that can be known.
     bytes: Option<u64>,
@@ -161,7 +161,7 @@ struct Clock {
     show_at: Instant,
 }
 
-/// What the clock says.
+/// The clock's verdict on waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wait {
     On,
@@ -178,7 +178,7 @@ impl Clock {
         Clock { begin, watch, bytes, is_file, is_shown, show_at: begin + SHOW }
     }
 
-    /// Whether to wait on, after so long.
+    /// Decides if to wait on after the time `passed`.
     fn look(&self, passed: Duration, is_read: bool) -> Wait {
         match self.watch {
             Some(watch) if passed < watch => Wait::On,

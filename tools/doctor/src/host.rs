@@ -14,7 +14,7 @@ const MOST_ENTRIES: usize = 100_000;
 /// Control groups one above the other that are looked at.
 const MOST_GROUPS: usize = 100;
 
-/// The machine.
+/// The machine to be looked at, with its files below `root`.
 #[derive(Debug)]
 pub struct Host {
     root: PathBuf,
@@ -29,9 +29,8 @@ pub struct Host {
 /// The time that counters of the machine are of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Span {
-    /// Since the machine began.
     Boot,
-    /// As long as somebody wanted it watched.
+    /// The time that --watch named.
     Watched,
     /// A moment that was watched, as most of what the machine counted was before the server began.
     Moment,
@@ -61,7 +60,7 @@ impl Host {
         self.span
     }
 
-    /// Whether a rule has spoken of that time: it has a finding about something counted.
+    /// True if a rule has found something in the machine's counters, so that the report should name their time.
     pub fn has_told_span(&self) -> bool {
         self.has_told_span.get()
     }
@@ -87,7 +86,7 @@ impl Host {
         Some(bytes)
     }
 
-    /// As [`Host::text`], with a reason.
+    /// Like [`Host::text`], with the reason of a failure.
     pub fn needs(&self, path: &str) -> Result<String, String> {
         self.text(path).ok_or_else(|| format!("/{path} can't be read"))
     }
@@ -120,12 +119,12 @@ impl Host {
         names
     }
 
-    /// Whether there is such a file or directory.
+    /// True if there is such a file or directory.
     pub fn has(&self, path: &str) -> bool {
         self.place(path).exists()
     }
 
-    /// How many entries a directory has; None: it can't be looked into.
+    /// Number of a directory's entries; `None` if it can't be read.
     pub fn entries(&self, path: &str) -> Option<u64> {
         Some(fs::read_dir(self.place(path)).ok()?.count() as u64)
     }
@@ -142,7 +141,7 @@ impl Host {
         own.unwrap_or_else(|| format!("proc/net/{name}"))
     }
 
-    /// What `count` finds in a file, less what it found at the first look.
+    /// The result of `count` for a file, less its result at the first look.
     pub fn grown(&self, path: &str, count: impl Fn(&str) -> Option<u64>) -> Result<u64, String> {
         let now = count(&self.needs(path)?).ok_or_else(|| format!("/{path} doesn't say"))?;
         let before = self.before.borrow().get(path).and_then(|text| count(text)).unwrap_or(0);
@@ -150,7 +149,7 @@ impl Host {
         Ok(if now >= before { now - before } else { now })
     }
 
-    /// How long it runs, in seconds.
+    /// Time since the machine started, in seconds.
     pub fn uptime(&self) -> Result<f64, String> {
         let text = self.needs("proc/uptime")?;
         text.split_ascii_whitespace().next().and_then(|w| w.parse().ok()).ok_or_else(|| "/proc/uptime is odd".into())
@@ -218,7 +217,7 @@ impl Host {
     }
 }
 
-/// Where a setting of the kernel's is.
+/// Path of a kernel setting, relative to the root directory.
 pub fn sysctl_path(name: &str) -> String {
     format!("proc/sys/{}", name.replace('.', "/"))
 }
@@ -254,7 +253,7 @@ pub fn pressure(text: &str) -> Option<f64> {
 /// A line of /proc/PID/mountinfo.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
-    /// `major:minor`
+    /// The device number as `major:minor`.
     pub device: String,
     pub point: String,
     pub options: String,

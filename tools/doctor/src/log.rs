@@ -17,7 +17,7 @@ use shm::reader::log::{Ring, StartAt, Step};
 use crate::options::Options;
 use crate::traffic::Traffic;
 
-/// How long to sleep when the log has nothing new.
+/// Sleep when the log has nothing new.
 const IDLE: Duration = Duration::from_millis(10);
 /// Between two looks for a log that is gone.
 const RETRY: Duration = Duration::from_millis(200);
@@ -36,16 +36,15 @@ pub struct Log {
     is_read: bool,
 }
 
-/// What the reader and who waits for it have in common.
+/// State shared by the reader and the thread that waits for it.
 pub struct Shared {
     reading: Mutex<Reading>,
-    /// Bytes read.
     pub read: AtomicU64,
     /// Nobody waits any more.
     is_over: AtomicBool,
 }
 
-/// What was read until now.
+/// The part of the log read so far.
 pub struct Reading {
     grouper: Grouper,
     pub traffic: Traffic,
@@ -55,10 +54,10 @@ pub struct Reading {
     failed: Option<String>,
 }
 
-/// Where it comes from.
+/// The source of the log.
 enum From {
     File(String),
-    /// A running worker's.
+    /// The log of a running worker.
     Worker(PathBuf, Option<Box<Ring>>),
     None,
 }
@@ -100,7 +99,7 @@ impl Log {
         Ok(Log { shared, bytes, ends, is_read: false })
     }
 
-    /// Whether all is read; waits for it so long.
+    /// True if the whole log is read. Waits up to `time` for that.
     pub fn is_read_within(&mut self, time: Duration) -> bool {
         if self.is_read {
             std::thread::sleep(time);
@@ -110,10 +109,10 @@ impl Log {
         self.is_read
     }
 
-    /// What was read. The inner error: there is no log.
+    /// Ends reading and returns the traffic; the inner error says why there is no log.
     ///
     /// # Errors
-    /// The file that was named can't be read.
+    /// The named file can't be read.
     pub fn end(mut self) -> Result<Result<Traffic, String>, String> {
         self.shared.is_over.store(true, Relaxed);
         // One that waits for its source is left to it.
@@ -150,7 +149,7 @@ impl Reading {
     }
 }
 
-/// How a source ended.
+/// The reason why a source ended.
 enum Ended {
     /// There is nothing more, or nobody waits for it.
     Over,

@@ -18,12 +18,11 @@ pub struct Backend {
     pub name: String,
     /// `probe`, or what somebody has set: `healthy`, `sick`.
     pub admin: String,
-    /// What the probe says: `2 of 8, sick`.
+    /// The probe's verdict, such as `2 of 8, sick`.
     pub probe: String,
     pub is_sick: bool,
 }
 
-/// A server.
 #[derive(Debug)]
 pub struct Server {
     /// None: only what a file says of it is known.
@@ -31,16 +30,16 @@ pub struct Server {
     pub manager: Option<u64>,
     pub worker: Option<u64>,
     pub counters: Counters,
-    /// As they were at the first look, when it is watched.
+    /// The counters at the first look, if the server is watched.
     pub before: Option<Counters>,
-    /// What its CLI tells; `Err`: why that can't be known.
+    /// The CLI's replies; the error says why there are none.
     pub told: Result<Told, String>,
 }
 
-/// What a CLI tells.
+/// The facts that the CLI replies with.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Told {
-    /// Its banner's line of the version.
+    /// The version line of the CLI's banner.
     pub version: String,
     pub params: BTreeMap<String, String>,
     pub backends: Vec<Backend>,
@@ -87,12 +86,11 @@ impl Server {
         Server { workdir: None, manager: None, worker: None, counters, before: None, told }
     }
 
-    /// A counter.
     pub fn counter(&self, name: &str) -> Result<u64, String> {
         self.counters.get(name).copied().ok_or_else(|| format!("the server has no counter {name}"))
     }
 
-    /// What a counter has grown by since the first look; since the worker began when there was one look.
+    /// Increase of a counter since the first look; if there was only one look, since the worker's start.
     pub fn grown(&self, name: &str) -> Result<u64, String> {
         let now = self.counter(name)?;
         let before = self.before.as_ref().and_then(|all| all.get(name)).copied().unwrap_or(0);
@@ -129,7 +127,7 @@ impl Server {
         }
     }
 
-    /// Whether it is Lacquer, whose threads don't each hold a request.
+    /// True for Lacquer, whose threads don't each hold one request.
     pub fn is_ours(&self) -> bool {
         self.counters.contains_key("MAIN.txn_busy")
     }

@@ -27,10 +27,9 @@ pub const SHORT_TTL: f64 = 10.0;
 /// A clock that is further away is wrong: seconds.
 pub const SKEW: f64 = 5.0;
 
-/// All of it.
+/// Summary of all transactions in a log.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// Requests of clients.
     pub requests: u64,
     pub fetches: u64,
     /// Answers of 500 and above.
@@ -39,7 +38,7 @@ pub struct Traffic {
     pub vcl_errors: (u64, String),
     /// Passed requests by reason, each with one as an example.
     pub passes: BTreeMap<&'static str, (u64, String)>,
-    /// By host and path, without the query.
+    /// Requests by host and path, without the query.
     pub urls: HashMap<String, Url>,
     pub backends: HashMap<String, Backend>,
     /// Fetches with a parameter that only counts visitors, with an example.
@@ -54,11 +53,11 @@ pub struct Traffic {
     pub variants_left_out: u64,
     /// The first and the last moment, in seconds since 1970.
     pub window: Option<(f64, f64)>,
-    /// What there is to know beside: the log was overrun, a file was cut.
+    /// Remarks on the log itself, such as an overrun or a truncated file.
     pub remarks: Vec<String>,
 }
 
-/// What is known of one URL.
+/// Counts for one URL.
 #[derive(Debug, Default)]
 pub struct Url {
     pub requests: u64,
@@ -66,7 +65,7 @@ pub struct Url {
     pub fetches: u64,
     /// Seconds of all its fetches together.
     pub fetch_seconds: f64,
-    /// Whom it was fetched from last.
+    /// The backend of the last fetch.
     pub backend: String,
     /// Requests that waited for another's fetch, and how long in all.
     pub waits: u64,
@@ -84,7 +83,7 @@ pub struct Url {
     pub variants: HashSet<u64>,
 }
 
-/// What is known of one backend.
+/// Times and clock of one backend.
 #[derive(Debug, Default)]
 pub struct Backend {
     pub first_byte: Times,
@@ -97,7 +96,6 @@ pub struct Backend {
 }
 
 impl Traffic {
-    /// Adds a transaction.
     pub fn add(&mut self, txn: &Txn<'_>) {
         match (txn.kind, txn.reason) {
             (TxnType::Req, Reason::Rxreq | Reason::Esi) => self.add_request(txn, true),
@@ -107,7 +105,7 @@ impl Traffic {
         }
     }
 
-    /// How long the log goes back, in seconds.
+    /// Time between the first and the last moment in the log, in seconds.
     pub fn seconds(&self) -> f64 {
         self.window.map_or(0.0, |(first, last)| last - first)
     }
@@ -236,14 +234,14 @@ impl Traffic {
     }
 }
 
-/// Why requests are passed.
+/// Reasons why requests are passed.
 pub const COOKIE: &str = "they have a Cookie";
 const AUTHORIZATION: &str = "they have an Authorization";
 const METHOD: &str = "their method is neither GET nor HEAD";
 const MARKED: &str = "an earlier answer was marked hit-for-pass";
 const BY_VCL: &str = "VCL says so";
 
-/// What a request's records say.
+/// The facts from a request's records.
 #[derive(Default)]
 struct Request<'a> {
     host: &'a [u8],
@@ -256,7 +254,7 @@ struct Request<'a> {
     cookies: Vec<&'a [u8]>,
     /// Seconds on a waiting list.
     waited: Option<f64>,
-    /// Why VCL failed.
+    /// The text of the VCL failure.
     vcl_error: Option<&'a [u8]>,
 }
 
@@ -308,7 +306,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a fetch's records say.
+/// The facts from a fetch's records.
 #[derive(Default)]
 struct Fetch<'a> {
     host: &'a [u8],
@@ -317,9 +315,9 @@ struct Fetch<'a> {
     backend: Option<&'a [u8]>,
     /// Seconds from the request to the first byte of the answer.
     first_byte: Option<f64>,
-    /// When that came.
+    /// Moment at which the first byte of the answer came, in seconds since 1970.
     answered: Option<f64>,
-    /// Seconds in all.
+    /// Seconds of the whole fetch.
     seconds: f64,
     ttl: Option<f64>,
     /// A lifetime was calculated from the response's headers.
@@ -329,7 +327,7 @@ struct Fetch<'a> {
     answer: Vec<(&'a [u8], &'a [u8])>,
     /// The origin's own Cache-Control: VCL may have taken it away.
     control: Option<&'a [u8]>,
-    /// Why VCL failed.
+    /// The text of the VCL failure.
     vcl_error: Option<&'a [u8]>,
 }
 
@@ -392,7 +390,7 @@ impl<'a> Fetch<'a> {
         self.find("vary").filter(|value| !value.eq_ignore_ascii_case(b"accept-encoding"))
     }
 
-    /// What the request had in the fields that the answer varies on.
+    /// Hash of the request's values for the headers that the answer varies on.
     fn variant(&self, vary: &[u8]) -> u64 {
         let mut hasher = DefaultHasher::new();
         for name in vary.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
@@ -402,7 +400,7 @@ impl<'a> Fetch<'a> {
         hasher.finish()
     }
 
-    /// How far the origin's clock is before ours; None: it can't be known, or the answer is another cache's.
+    /// Seconds that the origin's clock is ahead of ours; `None` if unknown or if the answer came from another cache.
     fn skew(&self) -> Option<f64> {
         if self.find("age").is_some_and(|age| age != b"0") {
             return None;
@@ -459,7 +457,7 @@ fn shown(bytes: &[u8]) -> String {
     shown
 }
 
-/// Whether a URL's query has a parameter that changes nothing of the answer.
+/// True if a URL's query has a parameter that changes nothing in the answer.
 fn is_tracked(url: &[u8]) -> bool {
     let query = url.splitn(2, |b| *b == b'?').nth(1).unwrap_or_default();
     query.split(|b| *b == b'&').any(|part| {
@@ -474,7 +472,7 @@ fn cookie_names(cookie: &[u8]) -> impl Iterator<Item = &[u8]> {
     cookie.split(|b| *b == b';').filter_map(|pair| pair.split(|b| *b == b'=').next().map(<[u8]>::trim_ascii))
 }
 
-/// Whether all of them are known to be of programs that count visitors, which no page depends on.
+/// True if all cookies belong to known programs that count visitors, on which no page depends.
 fn is_harmless(cookie: &[u8]) -> bool {
     let is_known = |name: &[u8]| HARMLESS.iter().any(|start| name.starts_with(start.as_bytes()));
     !cookie.is_empty() && cookie_names(cookie).all(is_known)
@@ -483,7 +481,7 @@ fn is_harmless(cookie: &[u8]) -> bool {
 /// Beginnings of such names: Google Analytics, Facebook, Google Ads, Matomo, Hotjar, HubSpot.
 const HARMLESS: [&str; 8] = ["_ga", "_gid", "_fbp", "_gcl_", "__utm", "_pk_", "_hj", "__hs"];
 
-/// Whether a URL (host and path) is of a file that is the same for everybody.
+/// True if a URL (host and path) names a file that is the same for everybody.
 pub fn is_static(url: &str) -> bool {
     let last = url.rsplit('/').next().unwrap_or_default();
     let ending = last.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();

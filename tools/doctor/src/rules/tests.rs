@@ -274,7 +274,7 @@ fn traffic() -> Traffic {
     traffic
 }
 
-/// What plants a rule's fault.
+/// A function that plants a rule's fault.
 type Plant = fn(&mut Bed);
 
 const PLANTS: &[(&str, Plant)] = &[
@@ -545,7 +545,7 @@ fn each_has_a_fault_that_is_planted_and_a_name_of_its_own() {
     assert_eq!(names.len(), declared.len());
 }
 
-/// What the finding of one rule says.
+/// The text of one rule's finding.
 fn said(id: &str, plant: Plant) -> String {
     let mut bed = Bed::sound();
     plant(&mut bed);
@@ -655,7 +655,7 @@ fn no_nameserver_is_the_one_of_this_machine() {
     assert!(rule.why.contains("127.0.0.1"));
 }
 
-/// What was seen, by a rule about the next boot.
+/// Subjects and evidence that a rule about the next boot found.
 fn seen(id: &str, bed: &Bed) -> Vec<(String, String)> {
     let found = bed.findings().into_iter().find(|(rule, _)| *rule == id).map(|(_, found)| found).unwrap_or_default();
     found.into_iter().map(|finding| (finding.subject, finding.evidence.concat())).collect()

@@ -7,7 +7,6 @@ const STEPS: f64 = 24.0;
 const LEAST: f64 = 1e-4;
 const MOST: usize = 24 * 9;
 
-/// Times.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     counts: Vec<u64>,
