@@ -18,7 +18,7 @@ enum Item {
     Text(Vec<u8>),
     /// A field, and what stands for it when it is missing.
     Field(Field, &'static str),
-    /// What the watch of this number found, and what stands for it.
+    /// The value of the watch of this number, and its replacement when missing.
     Watched(usize, &'static str),
     Hitmiss,
     Handling,
@@ -39,13 +39,12 @@ enum Time {
     Micros,
     MillisFraction,
     MicrosFraction,
-    /// How long it took, in seconds, ms, us.
+    /// Duration of the transaction in seconds; then in ms, us.
     TookSeconds,
     TookMillis,
     TookMicros,
 }
 
-/// A parsed format.
 #[derive(Debug)]
 pub struct Format {
     items: Vec<Item>,
@@ -96,12 +95,12 @@ impl Format {
         Ok(format)
     }
 
-    /// What to look for in records.
+    /// Values to look for in records.
     pub fn watches(&self) -> &[Watch] {
         &self.watches
     }
 
-    /// Whether it is for JSON.
+    /// True if the format is for JSON.
     pub fn is_json(&self) -> bool {
         self.json
     }
@@ -201,7 +200,7 @@ impl Format {
         })
     }
 
-    /// `tag[:prefix][[field]]`
+    /// Parses the name after `VSL:`, of the form `tag[:prefix][[field]]`.
     fn record(&mut self, text: &str) -> Result<Item, String> {
         if text.is_empty() {
             return Err("Missing tag in VSL:".into());
