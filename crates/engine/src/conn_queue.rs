@@ -20,12 +20,12 @@ use crate::sess::Sess;
 
 /// The pace: a thread refuses so often, which takes it about two hundredths of its time.
 const EACH: Duration = Duration::from_micros(500);
-/// So many may be refused at once before the pace counts.
+/// Refusals that may be made at once before the pace counts.
 const BURST: u32 = 200;
 /// This many connections wait in line with a request that isn't read, which takes five seconds if all of them are refused; one that comes
 /// then is refused at once.
 const MAX_UNREAD: usize = 10_000;
-/// As many requests that were read, each of which holds some 12 KB.
+/// Most waiting connections whose request was read; each holds about 12 KB.
 const MAX_READ: usize = 1_000;
 
 /// The line of one thread.
@@ -47,13 +47,13 @@ thread_local! {
 }
 
 impl ConnQueue {
-    /// When the next one may be refused.
+    /// The moment at which the next connection may be refused.
     fn due(&self, now: Instant) -> Instant {
         let begin = now.checked_sub(EACH * BURST).unwrap_or(now);
         self.last.map_or(begin, |last| last.max(begin)) + EACH
     }
 
-    /// Whether one may be refused now; it is, then.
+    /// True if a connection may be refused now. Counts that refusal.
     fn refuses(&mut self, now: Instant) -> bool {
         let due = self.due(now);
         if due <= now {
@@ -66,7 +66,7 @@ impl ConnQueue {
         self.waiting.front().is_some_and(|first| Rc::ptr_eq(first, place))
     }
 
-    /// Who is first now is to look.
+    /// The waker of the connection that is first now.
     fn first(&self) -> Option<Waker> {
         self.waiting.front()?.waker.take()
     }

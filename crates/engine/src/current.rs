@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use base::Vxid;
 use net::Address;
 
-/// One thread's work.
+/// The transaction that a thread works on, and counts of those it has begun.
 #[derive(Debug, Default)]
 pub struct ThreadWork {
     vxid: AtomicU64,
@@ -18,22 +18,20 @@ pub struct ThreadWork {
     step: AtomicU64,
     /// The same of what was left or ended last.
     last: [AtomicU64; 2],
-    /// What its thread has in progress, by [`TransactionKind`].
+    /// Counts of the thread's transactions, by [`TransactionKind`].
     tallies: [Tally; 3],
 }
 
-/// What may be in progress.
+/// The kinds of work that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionKind {
     /// A request that a client waits for.
     Request,
-    /// A connection.
     Session,
-    /// A fetch.
     Fetch,
 }
 
-/// How many there are and were.
+/// Counts of live transactions and of all that were begun.
 #[derive(Debug, Default)]
 struct Tally {
     live: AtomicU64,
@@ -42,13 +40,13 @@ struct Tally {
 
 thread_local! {
     static OWN: Arc<ThreadWork> = Arc::default();
-    /// Whose transaction it is: for reports of this thread alone.
+    /// The client of the current transaction, for reports about this thread.
     static CLIENT: Cell<Option<Address>> = const { Cell::new(None) };
     /// The URLs of transactions begun lately.
     static URLS: RefCell<[Url; URLS_KEPT]> = const { RefCell::new([Url::NONE; URLS_KEPT]) };
 }
 
-/// Of so many transactions of a thread the URL is known. One that waits longer than that is reported without.
+/// Transactions of a thread whose URL is remembered. One that waits longer is reported without its URL.
 const URLS_KEPT: usize = 32;
 
 /// The beginning of a transaction's URL.
@@ -63,7 +61,7 @@ impl Url {
     const LONGEST: usize = 119;
     const NONE: Url = Url { vxid: 0, len: 0, bytes: [0; Url::LONGEST] };
 
-    /// As far as it is text.
+    /// The URL up to its first byte that isn't UTF-8.
     fn text(&self) -> &str {
         let bytes = &self.bytes[..usize::from(self.len)];
         bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid())
@@ -75,12 +73,11 @@ impl Url {
 pub struct Current {
     /// The transaction; [`Vxid::NONE`] between two.
     pub vxid: Vxid,
-    /// The step's name.
     pub step: String,
 }
 
 impl ThreadWork {
-    /// Its thread works on nothing; on what it did.
+    /// Ends or suspends the current transaction and returns it. Keeps it as the last one.
     fn leave(&self) -> (u64, u64) {
         let left = (self.vxid.load(Relaxed), self.step.load(Relaxed));
         if left.0 != 0 {
@@ -92,19 +89,19 @@ impl ThreadWork {
         left
     }
 
-    /// What its thread works on, or did last.
+    /// The transaction that the thread works on, or its last one.
     pub fn current(&self) -> Current {
         let step = self.step.load(Relaxed).to_le_bytes();
         let step = step.iter().take_while(|&&letter| letter != 0).map(|&letter| char::from(letter)).collect();
         Current { vxid: Vxid(self.vxid.load(Relaxed)), step }
     }
 
-    /// How many requests its thread has in progress.
+    /// Number of requests in progress on the thread.
     pub fn open(&self) -> u64 {
         self.tally(TransactionKind::Request).0
     }
 
-    /// How many of them its thread has in progress, and has begun in all.
+    /// Number of transactions in progress on the thread, and of all that it has begun.
     pub fn tally(&self, what: TransactionKind) -> (u64, u64) {
         let tally = &self.tallies[what as usize];
         (tally.live.load(Relaxed), tally.begun.load(Relaxed))
@@ -187,7 +184,7 @@ fn write_work((vxid, step): (u64, u64), client: Option<Address>, out: &mut dyn W
     write!(out, ", url = {}", url.as_ref().map_or("-", Url::text))
 }
 
-/// What a thread worked on when it left something to wait.
+/// A transaction that a thread suspended while it waits.
 #[derive(Clone, Copy, Debug)]
 pub struct SuspendedWork {
     vxid: u64,
@@ -210,7 +207,7 @@ pub fn take_up(left: SuspendedWork) {
     CLIENT.set(left.client);
 }
 
-/// What this thread works on.
+/// The transaction that this thread works on.
 pub fn get() -> Current {
     OWN.with(|work| work.current())
 }
@@ -224,7 +221,7 @@ pub fn thread_work() -> Arc<ThreadWork> {
 #[derive(Debug)]
 pub struct OpenTransaction(TransactionKind, std::marker::PhantomData<*const ()>);
 
-/// Something begins.
+/// Counts a transaction that begins.
 pub fn open(what: TransactionKind) -> OpenTransaction {
     // Only this thread writes: no locked instruction is needed.
     OWN.with(|work| {

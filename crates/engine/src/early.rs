@@ -15,13 +15,13 @@ use crate::bereq::Bereq;
 use crate::httplog::BEREQ;
 use crate::req::Req;
 
-/// RFC 8470 5.2
+/// The status "Too Early" (RFC 8470 5.2).
 const TOO_EARLY: u16 = 425;
 
 /// Methods that change nothing (RFC 9110 9.2.1), of those that we know.
 const SAFE: [&[u8]; 3] = [b"GET", b"HEAD", b"OPTIONS"];
 
-/// Whether such a request may be answered from early data: without a body.
+/// True for a method whose request may be answered from early data if it has no body.
 pub fn is_safe(head: &Head) -> bool {
     SAFE.contains(&head.method())
 }
@@ -29,19 +29,19 @@ pub fn is_safe(head: &Head) -> bool {
 /// A handshake that goes on while requests of early data are served. Wakes who waits for its end.
 #[derive(Debug, Default)]
 pub struct Handshaking {
-    /// How it ended: whether the client has shown that it is there.
+    /// The result of the handshake: `true` once the client has shown that it is there.
     end: Cell<Option<bool>>,
     wakers: RefCell<Vec<Waker>>,
 }
 
 impl Handshaking {
-    /// It is over.
+    /// Ends the handshake and wakes everybody who waits for it.
     pub fn end(&self, is_done: bool) {
         self.end.set(Some(is_done));
         self.wakers.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Whether the client has shown that it is there.
+    /// True if the client has shown that it is there.
     pub fn is_done(&self) -> bool {
         self.end.get() == Some(true)
     }
@@ -60,8 +60,8 @@ impl Handshaking {
 }
 
 impl Req {
-    /// It came by early data, and its client's handshake still goes on. One that says so itself has a client before its client, who is to
-    /// hear of a 425.
+    /// Marks a request that came by early data during a handshake. A request that carries Early-Data already came
+    /// through a proxy, whose client is to receive the 425.
     pub fn came_early(&mut self, handshaking: &Rc<Handshaking>) {
         if self.head.has(names::EARLY_DATA) {
             return;

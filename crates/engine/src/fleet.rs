@@ -39,8 +39,8 @@ impl Default for Fleet {
     }
 }
 
-/// What a transaction has put into the log and isn't there yet: kept with its task, as few have any. Shared with the purges that it waits
-/// for.
+/// Messages that a transaction has appended to the log and that aren't there yet. Kept with its task, as few have any,
+/// and shared with the purges that it waits for.
 #[derive(Clone, Default)]
 pub(crate) struct Announcements(Rc<RefCell<Vec<Announced>>>);
 
@@ -66,7 +66,7 @@ impl Engine {
         self.fleet.node.get()
     }
 
-    /// What may be found from now on.
+    /// Sets which objects lookups may find from now on.
     pub fn set_gate(&self, gate: Gate) {
         let most = match gate {
             Gate::Closed if base::failpoint::fault("a gate that is never closed") => OPEN,
@@ -79,12 +79,12 @@ impl Engine {
         self.restrict_if_needed();
     }
 
-    /// Whether more than [`Engine::is_restricted`] has to be asked because of the fleet.
+    /// True if the fleet restricts lookups.
     pub(crate) fn is_gated(&self) -> bool {
         self.fleet.most_ms.load(SeqCst) != OPEN
     }
 
-    /// What a lookup may find while [`Engine::is_restricted`].
+    /// The options of a lookup while [`Engine::is_restricted`].
     pub(crate) fn restrict(&self, options: LookupOptions) -> LookupOptions {
         let most = self.fleet.most_ms.load(Relaxed);
         let always_miss = options.always_miss || self.is_recalled() || most == CLOSED;
@@ -96,10 +96,10 @@ impl Engine {
         LookupOptions { always_miss, max_age, ..options }
     }
 
-    /// Whether something may be invalidated in all of the fleet: so that nothing is, here, while the log is away.
+    /// Checks that an invalidation can reach the whole fleet. While the log is away nothing is invalidated here either.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it can't.
     pub fn may_announce(&self) -> Result<(), Failure> {
         self.fleet_node().map_or(Ok(()), Node::check).map_err(Failure::new)
     }
@@ -148,7 +148,7 @@ impl Engine {
         }))
     }
 
-    /// As [`Engine::kept`], and until what was announced is in the log.
+    /// Like [`Engine::kept`], but also waits until the announcements are in the log.
     pub(crate) fn settled(&self, task: &mut Privates) -> Option<Kept> {
         let announced = match self.fleet_node() {
             Some(_) => task.find::<Announcements>(0).map(|announced| announced.take()).unwrap_or_default(),

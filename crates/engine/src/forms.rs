@@ -26,12 +26,12 @@ const LEAST_BYTES: u64 = 128;
 /// The longest one, stored: the packer shan't be one object's for long.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Why a form didn't come to be.
+/// The reason why a form wasn't made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// There is no use in trying again.
     Refused,
-    /// Its object has gone, or its body can't be read now.
+    /// The object has gone, or its body can't be read now.
     Gone,
 }
 
@@ -49,12 +49,12 @@ pub fn apply(params: &Params) {
     filters::set_memory_limit(params.coding_memory);
 }
 
-/// How hard to pack, by the parameters.
+/// The compression levels that the parameters set.
 pub(crate) fn pack_params(params: &Params) -> PackParams {
     PackParams { brotli_quality: params.brotli_quality as u8, zstd_level: params.zstd_level as u8, bytes: None }
 }
 
-/// What undoes a coding; `None` where there is nothing to undo.
+/// The filters that decode an encoding; `None` if there is nothing to decode.
 pub(crate) fn undoing(coding: Coding) -> Option<Chain> {
     let mut chain = Chain::new();
     match coding {

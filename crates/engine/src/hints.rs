@@ -11,7 +11,7 @@ use message::{Head, links, list, names};
 /// Pages that are remembered. Most have a few hundred bytes of links, none more than `message::links` sends ahead.
 const MAX_PAGES: usize = 4096;
 
-/// See the module.
+/// Links of pages, for early hints; see the module.
 #[derive(Debug, Default)]
 pub struct Hints(Mutex<Pages>);
 
@@ -33,7 +33,6 @@ impl Hints {
         self.0.lock().put(digest, links);
     }
 
-    /// Its links.
     pub fn of(&self, digest: &Digest) -> Option<Vec<u8>> {
         self.0.lock().links.get(digest).map(|links| links.to_vec())
     }
@@ -58,7 +57,7 @@ impl Pages {
     }
 }
 
-/// Whether the page is another one for other clients, codings aside.
+/// True if other clients may receive another page. Vary: Accept-Encoding doesn't count.
 fn varies(response: &Head) -> bool {
     response.get(names::VARY).is_some_and(|vary| !list::is(vary, b"accept-encoding"))
 }

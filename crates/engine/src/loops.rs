@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use backend::Conn;
 use message::{Head, names};
 
-/// The header field.
 pub(crate) const CDN_LOOP: &str = "CDN-Loop";
 /// Times that a request may pass through this server as another one each time, or as a pass.
 const MAX_PASSES: usize = 8;
@@ -23,14 +22,14 @@ const MAX_PASSES: usize = 8;
 /// Recognises this worker's own requests.
 pub struct Loops {
     keys: RandomState,
-    /// `lacquer-<64 random bits>;k=`
+    /// The start of this worker's marks: `lacquer-<64 random bits>;k=`.
     prefix: String,
     listeners: OnceLock<Vec<Listener>>,
-    /// Whether any request was marked: else none can come back.
+    /// Set once a request was marked. Before that none can come back.
     has_marked: AtomicBool,
 }
 
-/// Where a listener takes connections.
+/// The place at which a listener takes connections.
 #[derive(Debug)]
 enum Listener {
     /// An address, or all of this host's of one family.
@@ -43,7 +42,7 @@ enum Listener {
 pub(crate) struct Arrival {
     /// Keyed hash of listener, Host and URL.
     hash: u64,
-    /// How often it was here before, by its marks.
+    /// Number of earlier passes through this server, by the request's marks.
     passes: usize,
 }
 
@@ -100,7 +99,7 @@ impl Loops {
         marks.filter(|mark| mark.starts_with(self.prefix.as_bytes()))
     }
 
-    /// Whether a request that comes in at the listener was here before.
+    /// True if a request that comes in at the listener was here before.
     pub(crate) fn is_back(&self, listener: &str, head: &Head) -> bool {
         if !self.may_be_back(head) {
             return false;
@@ -120,7 +119,7 @@ impl Listener {
         parts.map_or_else(|| Self::Socket(endpoint.into()), Self::Address)
     }
 
-    /// Whether it gets the connections to a socket, or to an address of this host.
+    /// True if the listener takes connections to a socket, or to an address of this host.
     fn takes(&self, path: Option<&Path>, peer: Option<SocketAddr>) -> bool {
         match self {
             Self::Socket(own) => path == Some(own),

@@ -18,7 +18,7 @@ use crate::contain::Panic;
 use crate::forms::{Failure, pack_params, undoing};
 use crate::shared::Engine;
 
-/// Bodies that wait.
+/// Most bodies that wait to be compressed.
 const QUEUE: usize = 16;
 /// A form in another coding is to be smaller than what is stored by one part in so many.
 const GAIN: u64 = 50;
@@ -27,7 +27,7 @@ const GAIN: u64 = 50;
 pub(crate) struct Job {
     pub engine: Arc<Engine>,
     pub right: FormRight,
-    /// As it is stored.
+    /// The body in stored form.
     pub pieces: Vec<Buf>,
 }
 
@@ -59,7 +59,7 @@ fn work(jobs: &Receiver<Job>) {
     }
 }
 
-/// Packs a body.
+/// Compresses a body and keeps the form.
 fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), Failure> {
     let stored: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
     let plain = unpacked(engine, right.object().flags().coding, pieces)?;

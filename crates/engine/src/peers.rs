@@ -30,7 +30,7 @@ use hop::Secret;
 pub(crate) const SIGN_PACE: Duration = Duration::from_secs(1);
 /// Failures in a row until a member counts as away.
 const FAILURES: u32 = 3;
-/// How long it is passed by then, at first and at most.
+/// Time for which an absent member isn't asked, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
@@ -46,7 +46,7 @@ pub struct Peers {
     pub(crate) hot: HotKeys,
     /// When something was invalidated here of which no log tells, in milliseconds of the monotonic clock; 0: never.
     invalidated: AtomicU64,
-    /// What is being asked of peers, and how often.
+    /// Keys that peers are being asked for, and the number of such requests.
     asking: Mutex<HashMap<Digest, u32>>,
     pub(crate) counters: &'static counters::Peers,
 }
@@ -69,18 +69,18 @@ pub(crate) struct Peer {
     pause_ms: AtomicU64,
 }
 
-/// Whom a miss goes to.
+/// The node that a miss is fetched from.
 pub(crate) enum Target {
     /// The origin: this node owns the key.
     Own,
-    /// The owner.
+    /// The peer that owns the key.
     Ask(Arc<Peer>),
     /// The origin: nobody else is there.
     Nobody,
 }
 
 impl Peer {
-    /// What the other nodes call it.
+    /// The peer's name among the nodes.
     pub fn name(&self) -> &str {
         &self.member.name
     }
@@ -89,7 +89,7 @@ impl Peer {
         self.away_until.load(Relaxed) != 0
     }
 
-    /// Whether it may be asked. Of one that is away, one request at a time finds out whether it is back.
+    /// True if the peer may be asked. While it is away, one request at a time finds out if it is back.
     fn may_be_asked(&self, now: Mono) -> bool {
         let until = self.away_until.load(Relaxed);
         if until == 0 {
@@ -100,7 +100,7 @@ impl Peer {
         now >= until && self.away_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok()
     }
 
-    /// It didn't answer; whether it counts as away from now on.
+    /// Notes a failed request. Returns `true` if the peer counts as away from now on.
     pub fn failed(&self, now: Mono) -> bool {
         let failures = self.failures.fetch_add(1, Relaxed) + 1;
         if failures < FAILURES {
@@ -115,7 +115,7 @@ impl Peer {
         !was_away
     }
 
-    /// It answered; whether it was away until now.
+    /// Notes an answer. Returns `true` if the peer was away until now.
     pub fn answered(&self) -> bool {
         if self.failures.load(Relaxed) == 0 {
             return false;
@@ -126,12 +126,12 @@ impl Peer {
     }
 }
 
-/// Never 0.
+/// Milliseconds of the clock; never 0.
 fn ms(at: Mono) -> u64 {
     (at.0 * 1000.0) as u64 + 1
 }
 
-/// What is asked for is known as long as this is there.
+/// A guard that notes a key as being asked for.
 pub(crate) struct Asking<'a> {
     peers: &'a Peers,
     digest: Digest,
@@ -164,12 +164,12 @@ impl Peers {
         }
     }
 
-    /// What the other nodes call this one.
+    /// The name of this node among the others.
     pub fn own_name(&self) -> Arc<String> {
         self.own.load_full()
     }
 
-    /// `PEERS.*`
+    /// The counters `PEERS.*` of this node.
     pub fn counters(&self) -> &'static counters::Peers {
         self.counters
     }
@@ -206,7 +206,7 @@ impl Peers {
         })
     }
 
-    /// Whom a miss of that key goes to.
+    /// The node that a miss of that key is fetched from.
     pub(crate) fn route(&self, digest: &Digest, now: Mono) -> Target {
         let view = self.view.load();
         let weights = view.peers.iter().filter(|peer| !peer.is_away()).map(|peer| peer.member.weight);
@@ -247,7 +247,7 @@ impl Peers {
         Asking { peers: self, digest: *digest }
     }
 
-    /// Whether this node is asking a peer for it.
+    /// True if this node is asking a peer for that key.
     pub(crate) fn is_asking(&self, digest: &Digest) -> bool {
         self.asking.lock().contains_key(digest)
     }
@@ -277,14 +277,13 @@ impl Peers {
 /// A member for a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedPeer {
-    /// Its name.
     pub name: String,
-    /// Where it takes requests.
+    /// The address at which it takes requests.
     pub address: String,
-    /// Its share.
+    /// Relative share of the keys.
     pub weight: f64,
-    /// It is this node.
+    /// The member is this node.
     pub is_own: bool,
-    /// It is passed by.
+    /// The member is away and isn't asked.
     pub is_away: bool,
 }

@@ -20,10 +20,10 @@ const MAX_PATHS: usize = 4096;
 /// Longest host and path together.
 const MAX_BYTES: usize = 2048;
 
-/// See the module.
+/// The significance of queries as origins declared it, by path; see the module.
 #[derive(Debug, Default)]
 pub struct Queries {
-    /// How many there are: mostly none.
+    /// Number of paths known, which is mostly 0.
     count: AtomicUsize,
     paths: Mutex<Paths>,
 }
@@ -37,7 +37,7 @@ struct Paths {
     drawn: u64,
 }
 
-/// What is known of a path.
+/// The declaration for a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Learned {
     pub variance: QueryVariance,
@@ -56,7 +56,7 @@ impl Learned {
 }
 
 impl Queries {
-    /// What is known of the path of a URL.
+    /// The declaration for a URL's path.
     pub(crate) fn of(&self, host: &[u8], url: &[u8]) -> Option<Arc<Learned>> {
         if self.count.load(Relaxed) == 0 {
             return None;

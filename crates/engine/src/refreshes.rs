@@ -13,10 +13,10 @@ use cache::Digest;
 
 /// Objects on the board; the coldest makes room.
 const BOARD: usize = 256;
-/// How long a free place is kept for an object that was asked for, in seconds.
+/// Seconds for which a free place is kept for an object that was asked for.
 const MEMORY: f64 = 0.25;
 
-/// See the module.
+/// The queue of background refreshes; see the module.
 #[derive(Default)]
 pub struct Refreshes {
     /// Somebody may be on the board: else no lock is taken.
@@ -31,12 +31,11 @@ struct Wish {
     last: Mono,
 }
 
-/// What becomes of a refresh.
+/// The decision about a refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refresh {
-    /// It begins.
     Begins,
-    /// As many run as may.
+    /// The limit of refreshes that run at once is reached.
     Limited,
     /// There is a place, and somebody else is asked for more.
     Deferred,

@@ -22,12 +22,12 @@ use storage::{Buf, Store};
 
 use crate::transport::{BodyError, BodyState, Transport};
 
-/// How many bytes may wait between client and origin.
+/// Most bytes that may wait between client and origin.
 const AHEAD: usize = 64 * 1024;
 /// Pieces shorter than this are gathered, so that a body in chunks of one byte costs no more memory than its bytes.
 const PIECE: usize = 16 * 1024;
 
-/// Where the body is.
+/// The state of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     None,
@@ -49,7 +49,7 @@ struct Inner {
     cached: Vec<Buf>,
     cached_bytes: u64,
     limit: u64,
-    /// What is behind the body.
+    /// The trailers behind the body.
     trailers: Option<Box<Head>>,
     store: Option<Arc<Store>>,
     reader: Option<Waker>,
@@ -101,27 +101,27 @@ impl ReqBody {
         self.0.as_ref().map_or(State::None, |inner| inner.borrow().state)
     }
 
-    /// Whether the request came with a body.
+    /// True if the request came with a body.
     pub fn exists(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether a fetch could still send it: it is unread, or kept.
+    /// True if a fetch could still send the body: it is unread, or kept.
     pub fn is_available(&self) -> bool {
         matches!(self.state(), State::Unread | State::Cached)
     }
 
-    /// Whether all of it is kept.
+    /// True if the whole body is kept.
     pub fn is_cached(&self) -> bool {
         self.state() == State::Cached
     }
 
-    /// Whether nobody has asked for it yet.
+    /// True if nobody has asked for the body yet.
     pub fn is_unread(&self) -> bool {
         self.state() == State::Unread
     }
 
-    /// It was read and thrown away: nobody else can have it.
+    /// Notes that the body was read and thrown away, so that nobody else can have it.
     pub fn discarded(&self) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
@@ -130,17 +130,17 @@ impl ReqBody {
         }
     }
 
-    /// Whether a fetch reads it now.
+    /// True while a fetch reads the body.
     pub fn is_lent(&self) -> bool {
         self.state() == State::Lent
     }
 
-    /// Whether it was lent once and is gone.
+    /// True if the body was lent and can't be lent again.
     pub fn is_spent(&self) -> bool {
         matches!(self.state(), State::Lent | State::Spent)
     }
 
-    /// Why it can't be had, if so.
+    /// The error that makes the body unavailable.
     pub fn failure(&self) -> Option<BodyError> {
         match self.state() {
             State::Failed(error) => Some(error),
@@ -148,13 +148,12 @@ impl ReqBody {
         }
     }
 
-    /// Its length: announced, or known since it is kept.
+    /// Length of the body, as announced or as kept.
     pub fn bytes(&self) -> Option<u64> {
         let inner = self.0.as_ref()?.borrow();
         if inner.state == State::Cached { Some(inner.cached_bytes) } else { inner.len }
     }
 
-    /// The kept pieces.
     pub fn cached(&self) -> Vec<Buf> {
         self.0.as_ref().map_or_else(Vec::new, |inner| inner.borrow().cached.clone())
     }

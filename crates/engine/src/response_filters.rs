@@ -13,7 +13,7 @@ pub(crate) struct ResponseFilters {
 }
 
 impl ResponseFilters {
-    /// As before VCL ran.
+    /// Restores the state before VCL ran.
     pub fn reset(&mut self) {
         self.listed = None;
         self.injected.clear();
@@ -29,17 +29,17 @@ impl ResponseFilters {
         self.listed.as_ref()
     }
 
-    /// Where modules put filters of their own.
+    /// The filters that modules injected.
     pub fn injected(&mut self) -> &mut InjectedFilters {
         &mut self.injected
     }
 
-    /// Whether neither VCL nor a module has a say.
+    /// True if neither VCL nor a module changed the filters.
     pub fn are_default(&self) -> bool {
         self.listed.is_none() && self.injected.is_empty()
     }
 
-    /// Whether a module's filter works on the body wherever the list names it.
+    /// True if a module's filter works on the body wherever the list names it.
     pub fn go_by_themselves(&self) -> bool {
         self.injected.goes_by_itself()
     }

@@ -25,7 +25,7 @@ pub fn begin_thread(number: usize) {
 pub struct Noted(Option<(storage::StoreId, RecordId)>);
 
 impl Noted {
-    /// Notes it.
+    /// Notes that the object's delivery begins.
     pub fn begin(stores: &Stores, obj: &ObjRef) -> Noted {
         let noted = Noted(obj.record().map(|record| (obj.store(), record)));
         noted.again(stores);

@@ -3,7 +3,7 @@
 
 use crate::classes::Refusal;
 
-/// What asks for it says status and reason; then VCL writes the body.
+/// A synthetic response. The request for it sets status and reason; then VCL writes the body.
 #[derive(Debug, Default)]
 pub(crate) struct SyntheticResponse {
     status: u16,
@@ -14,12 +14,12 @@ pub(crate) struct SyntheticResponse {
 }
 
 impl SyntheticResponse {
-    /// It is to have that status.
+    /// Sets the status and the reason phrase.
     pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>) {
         (self.status, self.reason) = (status, reason);
     }
 
-    /// It is to have that status, and to say that the same request may do better later.
+    /// Sets the status, and notes that the same request may succeed later.
     pub fn ask_for_later(&mut self, status: u16) {
         self.ask(status, None);
         self.later = true;
@@ -31,12 +31,12 @@ impl SyntheticResponse {
         self.refusal = Some(Box::new(refusal));
     }
 
-    /// What such an answer says.
+    /// Takes the class's refusal that the response reports.
     pub fn take_refusal(&mut self) -> Option<Box<Refusal>> {
         self.refusal.take()
     }
 
-    /// Whether it says so.
+    /// Takes the note that the same request may succeed later.
     pub fn take_later(&mut self) -> bool {
         std::mem::take(&mut self.later)
     }

@@ -24,7 +24,7 @@ impl Trailers {
         done
     }
 
-    /// Whether there are some of the object that the fetch `of` has made.
+    /// True if there are trailers of the object that the fetch `of` has made.
     pub fn are_there(&self, of: Vxid) -> bool {
         self.0.borrow().as_ref().is_some_and(|(made_by, _)| *made_by == of)
     }

@@ -12,7 +12,7 @@ use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
-/// What is left of a request's body.
+/// The state of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyState {
     /// The request has none.
@@ -28,7 +28,7 @@ pub enum BodyState {
 /// The request's body can't be had. What depends on the framing the front says in words of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
-    /// Its framing is broken.
+    /// The framing of the body is malformed.
     Malformed(&'static str),
     /// The client closed before its end.
     Closed(&'static str),
@@ -75,9 +75,8 @@ pub struct Acct {
 
 /// The raw connection that `pipe` takes over.
 pub struct Tunnel {
-    /// The client's stream.
     pub stream: net::Stream,
-    /// What had been read past the request's head.
+    /// Bytes that were read past the request's head.
     pub buffered: Vec<u8>,
 }
 
@@ -115,7 +114,7 @@ pub trait Transport {
     /// Queues and logs `100 Continue`.
     fn send_continue(&mut self, log: &mut TxnLog);
 
-    /// Whether bytes after the request's head are at hand already.
+    /// True if bytes after the request's head are at hand already.
     fn has_input(&self) -> bool;
 
     /// Queues an interim response (RFC 9110 15.2) of a backend.
@@ -135,12 +134,13 @@ pub trait Transport {
         Poll::Pending
     }
 
-    /// Whether the request's body has to be read to its end before the answer: nothing tells one request's bytes from another's else.
+    /// True if the request's body has to be read to its end before the answer, because nothing else separates one
+    /// request's bytes from the next one's.
     fn reads_all(&self) -> bool {
         true
     }
 
-    /// What is left of the request's body.
+    /// The state of the request's body.
     fn body_state(&self) -> BodyState;
 
     /// Length of the request's body when it was announced.
@@ -154,8 +154,9 @@ pub trait Transport {
         None
     }
 
-    /// Whether the request asks that its stream become a tunnel (extended CONNECT, RFC 8441), which it does with an answer of 2xx. What the client
-    /// sends on it is no body: [`Transport::poll_body`] has it, without a limit of time, and [`Transport::body_state`] says that there is none.
+    /// True if the request asks for a tunnel on its stream (extended CONNECT, RFC 8441), which a response of 2xx opens.
+    /// The client's bytes on it are no body: [`Transport::poll_body`] returns them without a time limit, and
+    /// [`Transport::body_state`] says that there is none.
     fn asks_tunnel(&self) -> bool {
         false
     }
@@ -163,6 +164,6 @@ pub trait Transport {
     /// The raw connection, when this version of HTTP can give it away.
     fn take_tunnel(&mut self) -> Option<Tunnel>;
 
-    /// Bytes so far.
+    /// Counts of bytes so far.
     fn acct(&self) -> Acct;
 }

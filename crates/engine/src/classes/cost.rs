@@ -18,7 +18,7 @@ const MAX_STEP: f32 = 3.0;
 /// Answers after which a path is known, and a directory.
 const KNOWN: (u16, u16) = (2, 8);
 
-/// What a request's like is known by.
+/// Hashes by which requests of similar cost are recognized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostKey {
     path: u64,
@@ -35,7 +35,7 @@ struct Entry {
     seen: u32,
 }
 
-/// See the module.
+/// Measured costs of fetches; see the module.
 #[derive(Default)]
 pub(super) struct Costs {
     is_on: AtomicBool,
@@ -50,7 +50,7 @@ struct Table {
 }
 
 impl Costs {
-    /// Whether anybody wants to know.
+    /// Starts or stops measuring. Stopping forgets what was measured.
     pub fn set_on(&self, is_on: bool) {
         self.is_on.store(is_on, Relaxed);
         let mut table = self.table.lock();

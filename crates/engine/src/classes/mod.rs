@@ -36,7 +36,7 @@ use token::Tokens;
 const FIRST_GUESS: f64 = 1.0;
 /// A fetch counts so much for the mean service of its class.
 const SERVICE_WEIGHT: f64 = 1.0 / 16.0;
-/// What Retry-After says at most, in seconds.
+/// Longest Retry-After, in seconds.
 const MAX_RETRY: f64 = 3600.0;
 /// Seconds after which a waiting page comes again, at least and at most.
 const PAGE_SECONDS: (f64, f64) = (2.0, 30.0);
@@ -45,7 +45,7 @@ const MISSED_TIMES: f64 = 3.0;
 /// and so many seconds.
 const MISSED_SECONDS: f64 = 5.0;
 
-/// See the module.
+/// All classes of a worker; see the module.
 #[derive(Debug)]
 pub struct Classes {
     is_on: AtomicBool,
@@ -60,7 +60,7 @@ pub struct Classes {
 struct State {
     classes: Vec<Class>,
     next_id: u32,
-    /// How many workers all classes have together; 0: no limit but their own.
+    /// Workers that all classes may use together; 0: no limit but their own.
     workers: u32,
     busy: u32,
 }
@@ -69,7 +69,7 @@ struct Class {
     id: u32,
     spec: ClassSpec,
     name: Arc<str>,
-    /// It is declared no more: it goes with its last fetch.
+    /// The class isn't declared any more and ends with its last fetch.
     is_retired: bool,
     counters: CounterSet<ClassCounters>,
     busy: u32,
@@ -93,34 +93,32 @@ enum Chair {
     Left,
 }
 
-/// Which class a request is in.
+/// The class that a request is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// None.
+    /// The request has no class.
     Free,
-    /// This one.
+    /// The class with this id.
     Class(u32),
     /// VCL named one that isn't declared.
     Unknown,
 }
 
-/// Whether a fetch may begin.
+/// Permission for a fetch to begin, or its refusal.
 #[derive(Debug)]
 pub enum Entry {
-    /// At once.
     Now(Place),
     /// Later: await it, as long as its class has patience.
     Later(PlaceWait),
-    /// No.
     Refused(Refusal),
 }
 
-/// What a request is told that gets no worker.
+/// The facts for the response to a request that gets no worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     /// Name of the class.
     pub class: Arc<str>,
-    /// It has waited, and for too long.
+    /// The request has waited for too long.
     pub is_late: bool,
     /// Seconds after which it may do better.
     pub retry_after: u32,
@@ -128,12 +126,12 @@ pub struct Refusal {
     pub token: Option<String>,
 }
 
-/// Who asks.
+/// The properties of a request that matter to the waiting room.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Visitor<'a> {
     /// The token that came with the request.
     pub token: Option<&'a [u8]>,
-    /// Whether it would show a waiting page.
+    /// The client would show a waiting page.
     pub takes_page: bool,
 }
 
@@ -170,12 +168,12 @@ impl Classes {
         called.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether there are any.
+    /// True if any class is declared.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
     }
 
-    /// What costs of a request's like are remembered by.
+    /// The key by which the costs of similar requests are remembered.
     pub fn cost_key(&self, host: &[u8], url: &[u8]) -> CostKey {
         self.costs.key(host, url)
     }
@@ -201,7 +199,6 @@ impl Classes {
         class.map_or(Choice::Free, |class| Choice::Class(class.id))
     }
 
-    /// Its name.
     pub fn name_of(&self, class: u32) -> Option<Arc<str>> {
         self.state.lock().class(class).map(|class| class.name.clone())
     }
@@ -426,7 +423,7 @@ impl Place {
         Place { sess: sess.clone(), class, cost, began: sess.engine.clock.mono(), waited }
     }
 
-    /// Of a fetch without a class.
+    /// The place of a fetch without a class.
     pub fn free(sess: &Rc<Sess>, cost: CostKey) -> Self {
         Place { sess: sess.clone(), class: None, cost, began: sess.engine.clock.mono(), waited: 0.0 }
     }
@@ -465,7 +462,7 @@ impl std::fmt::Debug for Place {
     }
 }
 
-/// A chair.
+/// A slot in the queue for a worker.
 pub struct PlaceWait {
     sess: Rc<Sess>,
     place: Arc<Waiter>,
@@ -481,7 +478,8 @@ pub struct PlaceWait {
 }
 
 impl PlaceWait {
-    /// It was waited for too long: as [`Entry::Refused`], of who came when this one did.
+    /// Leaves the queue after waiting for too long. The refusal keeps the request's order of arrival, as in
+    /// [`Entry::Refused`].
     pub fn give_up(self, takes_page: bool) -> Refusal {
         let (sess, id, name) = (self.sess.clone(), self.class, self.name.clone());
         let (key, since) = (self.key, self.since);
@@ -496,7 +494,8 @@ impl PlaceWait {
         Refusal { is_late: true, ..class.refuse(key, takes_page, &classes.tokens, now) }
     }
 
-    /// Its client went away. Maybe to come again: a reload is that, too. Then it has the place in the room that it had.
+    /// Leaves the queue because the client went away. It may come again, since a reload looks the same, so its place in
+    /// the waiting room is kept.
     pub fn leave(self) {
         let now = self.sess.engine.clock.real();
         let mut state = self.sess.engine.classes.state.lock();

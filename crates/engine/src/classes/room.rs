@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::Real;
 
-/// See the module.
+/// The places of a waiting room; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// Until when each is kept, in seconds since 1970.
@@ -15,26 +15,25 @@ pub(super) struct Room {
     spent: BTreeSet<u64>,
 }
 
-/// So many of these are remembered; then tokens of before are good for nothing any more.
+/// Most spent places remembered. Beyond that no token of a former worker is accepted.
 const MAX_SPENT: usize = 10_000;
 
 impl Room {
-    /// How many are in it, those included that have gone and weren't noticed yet.
+    /// Number of places, including those of visitors who left unnoticed.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether the place is there.
     pub fn has(&self, key: u64) -> bool {
         self.places.contains_key(&key)
     }
 
-    /// Whether a place of a former worker may be taken up again.
+    /// True if the place of a former worker may be taken up again.
     pub fn may_restore(&self, key: u64) -> bool {
         self.spent.len() < MAX_SPENT && !self.spent.contains(&key)
     }
 
-    /// How many of those who are there come before `key` (before a newcomer if it is `None`), counted up to `most`.
+    /// Number of visitors before `key` (before a newcomer if it is `None`), counted up to `most`.
     pub fn ahead_of(&mut self, key: Option<u64>, most: usize, now: Real) -> usize {
         let mut ahead = 0;
         let mut from = 0;
@@ -70,7 +69,7 @@ impl Room {
         true
     }
 
-    /// Its visitor is let in.
+    /// Removes a place whose visitor is let in.
     pub fn admit(&mut self, key: u64) {
         if self.places.remove(&key).is_none() {
             self.spent.insert(key);

@@ -62,7 +62,7 @@ impl Tokens {
         (seconds(key) + LIFETIME_SECONDS >= now.0).then_some(key)
     }
 
-    /// Whether the place is of before this worker's birth.
+    /// True if the place is older than this worker.
     pub fn is_former(&self, key: u64) -> bool {
         seconds(key) < self.born.0
     }

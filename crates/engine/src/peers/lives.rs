@@ -10,16 +10,16 @@
 
 use base::Real;
 
-/// The field.
+/// The response header with the object's lifetime at the owner.
 pub(crate) const LACQUER_OBJECT: &str = "Lacquer-Object";
-/// What an owner says that doesn't answer: why.
+/// The response header in which an owner says why it refuses.
 pub(crate) const LACQUER_REFUSED: &str = "Lacquer-Refused";
 /// The ttl of what the owner serves in its grace: found again it is stale, and asked for anew.
 const MOMENT: f64 = 1e-6;
 /// No life is longer: a century.
 const LONGEST: f64 = 100.0 * 365.0 * 86_400.0;
 
-/// As the field says.
+/// The object's lifetime as the response header gives it, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct OwnerSays {
     pub age: f64,
@@ -29,16 +29,16 @@ pub(crate) struct OwnerSays {
     pub took: f64,
     /// The owner keeps it for nobody.
     pub is_uncacheable: bool,
-    /// It is asked for often.
+    /// The object is requested often.
     pub is_hot: bool,
 }
 
 /// An object's lives at the owner, by the asking node's clock: the most that it may have here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct OwnerLives {
-    /// When it was new.
+    /// Moment at which the object was fresh at the origin.
     pub t_origin: Real,
-    /// From then on.
+    /// The ttl in seconds, from `t_origin` on.
     pub ttl: f64,
     pub grace: f64,
     pub keep: f64,
@@ -46,7 +46,7 @@ pub(crate) struct OwnerLives {
 }
 
 impl OwnerSays {
-    /// The field's value.
+    /// The value of the response header.
     pub fn text(&self) -> String {
         let OwnerSays { age, ttl, grace, keep, took, .. } = self;
         let flag = |is: bool, word: &'static str| if is { word } else { "" };
@@ -81,7 +81,7 @@ impl OwnerSays {
         Some(says)
     }
 
-    /// What that means here, of an answer to what was sent then that came then.
+    /// The lifetime here, for a response to a request sent at `sent` that arrived at `came`.
     pub fn lives(&self, sent: Real, came: Real) -> OwnerLives {
         // On its way for no longer than that, both ways.
         let under_way = (came.since(sent) - self.took).max(0.0);
