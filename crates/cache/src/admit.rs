@@ -14,7 +14,7 @@ use storage::{Body, HomeRest, Store, StoreError};
 use crate::cache::{Cache, Shared};
 use crate::objcore::{Objcore, State};
 
-/// A body that takes more than one part in so many of its front stays in the home.
+/// Divisor: a body larger than one part in `SHARE` of its front stays in the home.
 const SHARE: u64 = 8;
 /// Objects that wait to be admitted at most.
 const MOST_WAITING: usize = 256;
@@ -114,7 +114,7 @@ impl Shared {
         }
     }
 
-    /// The body in blocks of the front; `None`: there is no room, it can't be read, or nobody wants it any more.
+    /// The body in blocks of the front; `None` if there is no room, it can't be read, or no request wants it any more.
     async fn read_body(&self, store: &Store, oc: &Objcore, rest: &HomeRest) -> Option<Body> {
         let (mut body, mut nukes_left) = (Body::default(), self.hot_params.nuke_limit());
         let mut reading = Reading { rest, reader: None };

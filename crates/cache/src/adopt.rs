@@ -35,14 +35,14 @@ const STRIDE: usize = 64;
 /// Steps of the walk made for one eviction from a store that is full of survivors, at most.
 const STEPS_FOR_ROOM: usize = 16;
 
-/// A time of origin may be so many seconds ahead of now; a record that says more is damaged.
+/// Seconds that a time of origin may be ahead of now; a record with a later one is damaged.
 const AHEAD: f64 = 1.0;
 
 /// The state of the walk over the survivors.
 #[derive(Default)]
 pub(crate) struct Adoption {
     is_on: AtomicBool,
-    /// Held during a step, so that who finds the end knows that nobody has a step before it in hand.
+    /// Held during a step: the thread that finds the walk's end knows that no earlier step is still in progress.
     walk: Lock<Walk>,
 }
 
@@ -83,8 +83,8 @@ impl Cache {
         has_survivors
     }
 
-    /// Forgets all survivors of a former worker, as nobody knows which of them were banned or purged. Before the first
-    /// lookup, in the place of [`Cache::adopt_survivors`].
+    /// Forgets all survivors of a former worker, because it is unknown which of them were banned or purged. Call it
+    /// before the first lookup, instead of [`Cache::adopt_survivors`].
     pub fn disown_survivors(&self) {
         assert!(!self.is_adopting(), "survivors are adopted or disowned");
         self.shared().release_tags();
@@ -103,8 +103,9 @@ impl Cache {
         self.shared().adoption.is_on()
     }
 
-    /// Adopts the survivors of some more digests, about `budget`, and tells which of them were over. False: none are left,
-    /// and what no record holds is free. Not for a serving thread: the last step takes a while.
+    /// Adopts the survivors of about `budget` more digests, and calls `tell` for those that have expired. Returns
+    /// `false` if none are left and all memory that no record holds is free. Don't call it on a serving thread: the
+    /// last step takes a while.
     pub fn adopt_some(&self, budget: usize, tell: &mut dyn FnMut(Event)) -> bool {
         let shared = self.shared();
         for _ in 0..budget.div_ceil(STRIDE) {
@@ -116,15 +117,17 @@ impl Cache {
         true
     }
 
-    /// A purge by key of the former worker, with its number, that may not have reached all objects: each survivor with that
-    /// key whose fetch began before it counts as purged, softly if a moment is given. Before [`Cache::adopt_survivors`].
+    /// Holds a purge by key of the former worker, with its number, that may not have reached all objects. Each survivor
+    /// with that key whose fetch began earlier counts as purged, softly if a moment is given. Call it before
+    /// [`Cache::adopt_survivors`].
     pub fn hold_tag_purge(&self, key: &[u8], soft: Option<base::Mono>, seq: u64) {
         self.shared().tags.hold(key, soft, seq);
     }
 }
 
 impl Shared {
-    /// Adopts the survivors of a digest, and tells which of them were over; whether there were any.
+    /// Adopts the survivors of a digest, and calls `tell` for those that have expired. Returns `true` if there were
+    /// any.
     pub fn adopt(&self, digest: &Digest, tell: &mut dyn FnMut(Event)) -> bool {
         let mut rejects = Rejects::default();
         let has_survivors = {
@@ -186,8 +189,9 @@ impl Shared {
         Some(oc)
     }
 
-    /// Brings an object up to date that was in no index for a while: what has ended it, or `None`. Its fetch began at `began`,
-    /// and it knows the bans up to `ban_seq`. Its lives may be shorter then.
+    /// Applies the bans and purges that came while an object was in no index. Returns the cause if the object has
+    /// ended. Its fetch began at number `began`, and it was tested against the bans up to `ban_seq`. May shorten its
+    /// times.
     pub fn overtaken_meanwhile(
         &self,
         oc: &Arc<Objcore>,
@@ -218,7 +222,7 @@ impl Shared {
         self.main.adopt_refused.inc();
     }
 
-    /// One step of the walk; false at its end. Tells after the unlock which were over.
+    /// Makes one step of the walk; returns `false` at its end. Calls `tell` for expired survivors after the unlock.
     fn walk_on(&self, tell: &mut dyn FnMut(Event)) -> bool {
         if !self.adoption.is_on() {
             return false;
@@ -252,7 +256,7 @@ impl Shared {
 
     /// The walk has come to its end.
     fn end_adoption(&self) {
-        // Whoever was given survivors before that had its shard's lock: it has them in the index now.
+        // A thread that took survivors before that held its shard's lock: they are in the index now.
         self.shards.iter().for_each(|shard| drop(shard.lock()));
         if !self.adoption.is_on.swap(false, Release) {
             return;
@@ -295,7 +299,7 @@ impl Shared {
         is_found && oc.state() == State::Stored && !oc.is_overtaken()
     }
 
-    /// An object that is whole survives from now on, unless it has left the index or is there for older requests only.
+    /// Makes a complete object survive the worker, unless it has left the index or is only there for older requests.
     pub fn publish_record(&self, oc: &Objcore) {
         let Some(record) = oc.record() else { return };
         if oc.state() != State::Stored || oc.is_overtaken() {

@@ -5,8 +5,8 @@ use base::{Mono, Vxid};
 use message::Coding;
 use storage::Lives;
 
-/// The three lives of an object and when they began. Seconds on the monotonic clock; of grace and keep as many digits are kept
-/// as an `f32` has.
+/// TTL, grace and keep of an object and the moment at which they began, in seconds on the monotonic clock. Grace and
+/// keep have the precision of an `f32`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Times {
     /// Moment at which the object was fresh at the origin; its age counts from here.
@@ -56,10 +56,10 @@ impl Times {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Reuse {
-    /// A hit while its lives last.
+    /// Lookups may hit the object until its times are over.
     #[default]
     Hit,
-    /// The same, and it may be revalidated with a conditional fetch.
+    /// Like `Hit`, and the object may be revalidated with a conditional fetch.
     HitOrRevalidate,
     /// Uncacheable for its TTL: every request fetches for itself.
     HitForMiss,
@@ -71,10 +71,10 @@ pub enum Reuse {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags {
     pub reuse: Reuse,
-    /// Never in the index.
+    /// The object is never in the index.
     pub is_private: bool,
-    /// The coding that its filters made of the body or checked it to be in, so that it can be undone. A body that no filter
-    /// looked at is delivered as it came: this is [`Coding::Identity`] then, whatever its Content-Encoding says.
+    /// The encoding that its filters gave the body or verified, so that it can be undone. A body that no filter looked
+    /// at is delivered as it came: its encoding is [`Coding::Identity`], whatever Content-Encoding says.
     pub coding: Coding,
     /// A filter changed Content-Encoding: a later 304's must not replace it, and its strong ETag isn't this body's.
     pub is_recoded: bool,
@@ -112,7 +112,7 @@ impl PackedFlags {
     pub const ESI: u8 = 1 << 4;
     const CODING: u32 = 5;
 
-    /// Those of a stored object as a record has them; `None` for what can't be.
+    /// The flags of a stored object from its record; `None` if they are impossible.
     pub fn of_stored(bits: u8) -> Option<PackedFlags> {
         let is_possible = bits & Self::PRIVATE == 0 && bits >> Self::CODING <= 3;
         is_possible.then_some(PackedFlags(bits))
@@ -152,7 +152,7 @@ impl From<Flags> for PackedFlags {
 /// The attributes of an object that its fetch knows when the head is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attrs {
-    /// Times; an object whose ttl is not above 0 is never found by a lookup.
+    /// The object's times. No lookup finds an object whose ttl isn't above 0.
     pub times: Times,
     /// Transaction of the fetch.
     pub xid: Vxid,

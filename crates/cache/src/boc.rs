@@ -71,13 +71,13 @@ pub(crate) struct Boc {
     head_block: OnceLock<HeadBlock>,
     /// A guess, from the older variants, of the requests that this fetch will suit.
     pub vary_guess: Option<VaryGuess>,
-    /// [`BocState::rank`]; from Stream on it changes under the lock, so that nobody waits for what has come.
+    /// [`BocState::rank`]. Changes under the lock from Stream on, so that no reader waits for bytes that are there.
     rank: AtomicU8,
     /// Body bytes so far.
     fetched: AtomicU64,
     /// The body goes to one reader and isn't kept.
     transit: AtomicBool,
-    /// Whoever reads it does so here to the end, also once it is whole.
+    /// Readers stay here to the end, also once the body is complete.
     stays: AtomicBool,
     /// The store is full: body bytes in transit are charged to no store, and the next ones wait until these are taken.
     squeezed: AtomicBool,
@@ -104,7 +104,7 @@ struct Inner {
     soft_purge: Option<SoftPurge>,
 }
 
-/// Those who wait for more, by number. Nearly always one: it has a place that needs no memory of its own.
+/// Readers that wait for more bytes, by number. There is nearly always one, whose place needs no allocation.
 #[derive(Default)]
 struct Waiters {
     first: Option<(u64, Waker)>,
@@ -112,7 +112,7 @@ struct Waiters {
 }
 
 impl Waiters {
-    /// Waits, or goes on waiting.
+    /// Adds a waiter or renews its waker.
     fn insert(&mut self, id: u64, waker: &Waker) {
         if let Some((_, old)) = self.first.iter_mut().chain(&mut self.more).find(|(other, _)| *other == id) {
             return old.clone_from(waker);
@@ -134,7 +134,7 @@ impl Waiters {
     }
 }
 
-/// A purge that came while the object was fetched and leaves it some life; several count as one, from the first one's time.
+/// A soft purge that came while the object was fetched. Several count as one, from the first one's time.
 #[derive(Clone, Copy)]
 pub(crate) struct SoftPurge {
     pub seq: u64,
@@ -185,7 +185,7 @@ impl Boc {
         Digest(self.facts.facts().digest())
     }
 
-    /// Notes what is known when the head is stored; the objcore is busy.
+    /// Notes the attributes known when the head is stored. The objcore is busy.
     pub fn describe(&self, attrs: &Attrs) {
         self.facts.set_xid(attrs.xid.0);
         self.facts.facts().set_lives(attrs.times.into());
@@ -211,7 +211,7 @@ impl Boc {
         }
     }
 
-    /// [`Boc::state`] of who has the lock.
+    /// [`Boc::state`] for a caller that holds the lock.
     fn state_in(&self, inner: &Inner) -> BocState {
         match self.rank.load(Relaxed) {
             4.. => BocState::Failed(inner.reason),
@@ -335,7 +335,7 @@ impl Boc {
         inner.body.pieces().next().map_or(inner.body.len(), |piece| piece.end())
     }
 
-    /// From now on the body, which was to be kept, goes to the one client that there is, who may be behind.
+    /// Passes the body, which was to be kept, on to the only client, who may be behind.
     pub fn pass_on(&self, room: Option<u64>) {
         let mut inner = self.inner.lock();
         inner.consumed = inner.body.start();
@@ -367,7 +367,7 @@ impl Boc {
         self.clients.load(Acquire)
     }
 
-    /// Wakes who waits, for something that isn't known here.
+    /// Wakes all readers because of an event outside the boc.
     pub fn wake_readers(&self) {
         let woken = std::mem::take(&mut self.inner.lock().waiters);
         woken.wake();
@@ -391,7 +391,7 @@ impl Boc {
         body
     }
 
-    /// A handle of a client came into being.
+    /// Counts a new handle of a client.
     pub fn client_in(&self) {
         self.clients.fetch_add(1, AcqRel);
         // Written once, not by each of them.
@@ -400,7 +400,7 @@ impl Boc {
         }
     }
 
-    /// A handle of a client is gone; the fetch may be for nobody now.
+    /// Counts a handle of a client that was dropped. Nobody may need the fetch any more.
     pub fn client_out(&self) {
         let before = self.clients.fetch_sub(1, AcqRel);
         assert!(before > 0, "more clients left a fetch than came");
@@ -416,7 +416,7 @@ impl Boc {
         !self.is_transit() || !self.had_client.load(Acquire) || self.clients.load(Acquire) > 0
     }
 
-    /// Ready once there is room for more: `Ok`, or `Err` when nobody needs more.
+    /// Ready once there is room for more bytes. The error means that nobody needs more.
     pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
         if !self.is_transit() {
             return Poll::Ready(Ok(()));
@@ -465,12 +465,12 @@ impl Boc {
                 return Poll::Pending;
             }
         }
-        // Who moved it there took all that waited.
+        // The thread that moved it there took all waiters.
         *id = None;
         Poll::Ready(state)
     }
 
-    /// Ready once there is something at `offset`. What lies before it has been consumed.
+    /// Ready once there are bytes at `offset`. Everything before it counts as consumed.
     pub fn poll_at(
         &self,
         cx: &mut Context<'_>,
@@ -510,7 +510,7 @@ impl Boc {
         found
     }
 
-    /// A waiter goes away. Everybody is woken by each event, so that it has nothing to pass on.
+    /// Removes a waiter. Each event wakes all waiters, so there is no wake-up to pass on.
     pub fn forget(&self, id: u64) {
         self.inner.lock().waiters.remove(id);
     }

@@ -69,7 +69,7 @@ pub struct Params {
     pub form_space: u64,
     /// Objects evicted for one object at most.
     pub nuke_limit: u32,
-    /// Parked requests woken at a time when a fetch came to nothing.
+    /// Parked requests woken at a time when a fetch produced no usable object.
     pub rush_exponent: usize,
     /// Bytes that the index of tags may take (0: any number).
     pub tag_space: u64,
@@ -104,7 +104,7 @@ impl Default for Params {
     }
 }
 
-/// Those of the parameters that every fetch asks for.
+/// Parameters that every fetch reads.
 #[derive(Default)]
 pub(crate) struct HotParams {
     nuke_limit: AtomicU32,
@@ -195,7 +195,7 @@ impl Shard {
 pub(crate) struct ShardGuard<'a> {
     shard: &'a Shard,
     inner: Guard<'a, ShardInner>,
-    /// After the lock, so that who is woken can take it.
+    /// Declared after the lock, so that woken threads can take it.
     rung: PendingWake,
 }
 
@@ -283,8 +283,8 @@ impl Cache {
         &self.0.stores
     }
 
-    /// The store of an object has lost its body ([`crate::ReadError::Store`]): from now on it isn't found, and fetched
-    /// anew. Who asks later why sees a failed fetch.
+    /// Drops an object whose store has lost its body ([`crate::ReadError::Store`]). Later lookups fetch it again, and
+    /// report a failed fetch as the cause.
     pub fn lose(&self, obj: &ObjRef) {
         self.0.kill(obj.objcore(), Cause::FetchFailed);
     }
@@ -396,8 +396,8 @@ impl Shared {
         dead.is_some()
     }
 
-    /// An invalidation of this number hit the object: it goes at once, or, while requests wait that may be older, soon.
-    /// Answers whether it was the first.
+    /// Invalidates the object by the invalidation of this number: at once, or soon if requests wait that may be older.
+    /// Returns `true` for its first invalidation.
     pub fn invalidate(&self, oc: &Arc<Objcore>, seq: u64) -> bool {
         let (dead, first) = {
             let mut shard = self.shard(&oc.digest()).lock();
@@ -423,9 +423,9 @@ impl Shared {
         self.now().plus(OVERTAKEN_LIFE)
     }
 
-    /// An object is whole, with these bytes: it survives the worker from now on, if it has a record, and may be evicted; from a
-    /// store without a limit nothing ever is, unless [`Cache::evict_unlimited`] was asked for. `copy`: it has a stored copy,
-    /// with these lives.
+    /// Settles a completed object with these bytes. It survives the worker from now on if it has a record, and may be
+    /// evicted; from a store without a limit only after [`Cache::evict_unlimited`]. `copy` is its stored copy, with the
+    /// times written there.
     pub fn settle(&self, oc: &Arc<Objcore>, bytes: ObjBytes, copy: Option<(HomeId, Times)>) {
         let mut shard = self.shard(&oc.digest()).lock();
         oc.set_bytes(bytes);
@@ -486,7 +486,8 @@ impl Shared {
         }
     }
 
-    /// Evicts one object for another, or a form that is of little use. False: there is none, or as many have gone as may.
+    /// Evicts one object for another, or a form of little use. Returns `false` if there is none, or the limit is
+    /// reached.
     fn nuke(&self, store: &Store, nukes_left: &mut u32, events: &mut Vec<Event>) -> bool {
         if self.give_up_idle_form(store) {
             return true;

@@ -44,7 +44,7 @@ impl DigestBuilder {
         self.0.update(part.unwrap_or(b"\0"));
     }
 
-    /// The digest of all parts; the next one begins anew.
+    /// The digest of all parts. Resets the builder.
     pub fn finish(&mut self) -> Digest {
         Digest(self.0.finalize_reset().into())
     }

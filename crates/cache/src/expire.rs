@@ -15,8 +15,8 @@ use crate::tombstones::Cause;
 const BATCH: usize = 64;
 
 impl Cache {
-    /// Expires what is due at `now`, at most `budget` objects, and tells each. Answers how many went: as many as the
-    /// budget means that more may be due.
+    /// Expires objects due at `now`, at most `budget`, and calls `tell` for each. Returns their number; if it equals
+    /// the budget, more may be due.
     pub fn expire(&self, now: Mono, budget: usize, tell: &mut dyn FnMut(Event)) -> usize {
         let mut count = 0;
         for shard in &self.shared().shards {
@@ -33,7 +33,7 @@ impl Cache {
         times.min_by(f64::total_cmp).filter(|next| next.is_finite()).map(Mono)
     }
 
-    /// Wakes this once when an object comes to be due before `before`.
+    /// Wakes this waker once when an object becomes due before `before`.
     pub fn wake_expiry_by(&self, waker: Waker, before: Mono) {
         self.shared().alarm.set(waker, before);
     }
@@ -61,7 +61,7 @@ impl Cache {
 /// Wakes the thread that sleeps until an object is due when another becomes due earlier.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// Until when, as bits of an `f64`; zero when nobody sleeps.
+    /// End of the sleep, as bits of an `f64`; zero when no thread sleeps.
     before: AtomicU64,
     waker: Lock<Option<Waker>>,
 }

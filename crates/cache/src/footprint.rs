@@ -10,15 +10,15 @@ const COUNTS: usize = 2 * size_of::<usize>();
 /// The memory that the index takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Objcores, those in progress too, with what some of them have beside their block.
+    /// Objcores, also those in progress, with the parts that some have beside their block.
     pub objcores: u64,
     /// Tables from digests to objheads, and objheads of several variants.
     pub tables: u64,
-    /// Heaps of what expires when.
+    /// Heaps of expiry times.
     pub expiry: u64,
-    /// Lists of what may be evicted, and the memory of what was.
+    /// Eviction lists, and the table of evicted digests.
     pub eviction: u64,
-    /// The memory of what became of objects.
+    /// The table of tombstones.
     pub tombstones: u64,
 }
 

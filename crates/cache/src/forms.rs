@@ -32,7 +32,7 @@ const LARGEST: u64 = 4;
 const PIECE: usize = 256 << 10;
 /// Forms that may be in the making at a time.
 const MAKERS: usize = 8;
-/// Seconds after which a form that isn't used goes before an object does.
+/// Seconds after which an unused form is evicted before any object.
 const IDLE: u32 = 30;
 /// Forms that are looked at to make room for one.
 const LOOKS: usize = 32;
@@ -41,7 +41,7 @@ const MAX_FREQ: u8 = 3;
 /// Deliveries that wanted a form before it is made.
 const DEMAND: u8 = 3;
 
-/// A body in another coding than the stored one, or in the same and packed harder.
+/// A body in another encoding than the stored one, or in the same one but compressed harder.
 pub struct Form {
     coding: Coding,
     is_hard: bool,
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Form {
 #[derive(Clone, Default)]
 pub(crate) struct Forms {
     kept: Vec<Arc<Form>>,
-    /// In which codings it is not worth a form, or can't have one: a bit for each, packed as usual and harder.
+    /// Encodings for which a form isn't possible or worthwhile: one bit for each, for normal and for hard compression.
     refused: u8,
 }
 
@@ -154,14 +154,14 @@ pub(crate) struct FormKeeper {
 
 #[derive(Default)]
 struct Inner {
-    /// All forms, the one that was looked at longest ago first; some that have gone, too.
+    /// All forms, the one looked at longest ago first. Includes some that have been dropped.
     clock: VecDeque<(Weak<Objcore>, Weak<Form>)>,
     /// Forms that are being made: the objcore's address (the maker of a form holds the objcore) and the encoding.
     making: Vec<(usize, Coding)>,
 }
 
 impl Inner {
-    /// A form takes its turn, and two that have gone lose theirs if they are next: so these are never more than those that are there.
+    /// Adds a form, and removes up to two dropped ones from the front. So the dropped ones never outnumber the others.
     fn enter(&mut self, oc: &Arc<Objcore>, form: &Arc<Form>) {
         self.clock.push_back((Arc::downgrade(oc), Arc::downgrade(form)));
         for _ in 0..2 {
@@ -223,7 +223,7 @@ impl FormKeeper {
         fits()
     }
 
-    /// Gives up one form of that store that nobody has used for a while. False: none was found in a few looks.
+    /// Drops one form of that store that nobody has used for a while. Returns `false` if none was found in a few looks.
     pub fn give_up_idle(&self, store: StoreId, now: Mono) -> bool {
         let second = second_of(now);
         let before = self.held_in(store);
@@ -238,7 +238,7 @@ impl FormKeeper {
         false
     }
 
-    /// Looks at the form whose turn it is: it goes where `goes` says so. False: there is none.
+    /// Looks at the next form in turn, and drops it if `goes` says so. Returns `false` if there is none.
     fn look_at_one(&self, goes: impl FnOnce(&Form) -> bool) -> bool {
         let next = {
             let mut inner = self.inner.lock();
@@ -298,7 +298,7 @@ fn second_of(now: Mono) -> u32 {
 }
 
 impl Cache {
-    /// The form of an object in that coding, if there is one; it is about to be delivered.
+    /// The form of an object in that encoding, if there is one. Call it for a form that is about to be delivered.
     pub fn form(&self, obj: &ObjRef, coding: Coding, now: Mono) -> Option<Arc<Form>> {
         let form = obj.objcore().forms()?.find(coding)?.clone();
         form.note_use(second_of(now));
@@ -306,8 +306,8 @@ impl Cache {
         Some(form)
     }
 
-    /// A delivery could use that form of an object that is whole, and there is none. Once that has happened a few times in a
-    /// while: the right to make it.
+    /// Notes that a delivery could use a form that a complete object doesn't have. Returns the right to make it once
+    /// that has happened a few times in a while.
     pub fn wants_form(&self, obj: &ObjRef, coding: Coding) -> Option<FormRight> {
         let keeper = &self.shared().forms;
         if keeper.space.load(Relaxed) == 0 || !keeper.demand.note(obj.objcore(), coding) {
@@ -510,7 +510,7 @@ impl Drop for FormRight {
 }
 
 impl Shared {
-    /// A form of that store goes for an object, if nobody has used it for a while.
+    /// Drops a form of that store to make room for an object, if nobody has used the form for a while.
     pub fn give_up_idle_form(&self, store: &Store) -> bool {
         self.forms.held_in(store.id()) > 0 && self.forms.give_up_idle(store.id(), self.now())
     }

@@ -94,7 +94,7 @@ impl Heap {
         }
     }
 
-    /// Swaps two and answers the second place.
+    /// Swaps two and returns the second place.
     fn swap(&mut self, a: usize, b: usize) -> usize {
         self.items.swap(a, b);
         self.place(a);

@@ -82,7 +82,7 @@ impl Loading {
         Loading { cache: cache.clone(), busy, query, candidates, load: None, nukes_left, events: Vec::new() }
     }
 
-    /// Reads nothing more: what isn't there by now is fetched.
+    /// Stops reading: copies that aren't loaded by now are fetched instead.
     pub fn give_up(&mut self) {
         self.cache.shared().main.home_late.inc();
         self.load = None;
@@ -186,7 +186,8 @@ impl Shared {
         least_stored
     }
 
-    /// No survivor is to come any more: purges by key that were held for those, and concern no stored copy, are let go.
+    /// Releases purges by key that were held for survivors and that concern no stored copy. Call it when no more
+    /// survivors come.
     pub fn release_tags(&self) {
         self.tags.release(self.least_stored());
     }
@@ -205,14 +206,15 @@ impl Shared {
         }
     }
 
-    /// [`Objcore::set_times`] of a stored object. Its copy has the old lives: it ends. The caller has the shard's lock.
+    /// [`Objcore::set_times`] of a stored object. Ends its copy, which has the old times. The caller has the shard's
+    /// lock.
     pub fn set_times(&self, oc: &Objcore, times: Times) -> bool {
         self.end_copy(oc);
         oc.set_times(times)
     }
 
-    /// An object that is whole has a copy from now on, with these lives, unless it has ended meanwhile, or they have changed.
-    /// The caller has the shard's lock.
+    /// Notes the copy of a complete object, unless the object has ended meanwhile or its times have changed. The caller
+    /// has the shard's lock.
     pub fn settle_copy(&self, oc: &Objcore, id: HomeId, times: Times) {
         oc.set_home(Some(id));
         if oc.state() != State::Stored || oc.is_overtaken() || oc.times() != times {
@@ -282,7 +284,7 @@ impl Shared {
         true
     }
 
-    /// Head and a body that came with it are in the front from now on; `None`: there is no room.
+    /// Moves the head, and a body that came with it, to the front; `None` if there is no room.
     fn brought_to_front(
         &self,
         store: &Store,
@@ -312,7 +314,7 @@ impl Shared {
     }
 }
 
-/// Judges for a home what the cache knows of.
+/// Answers a home's questions from the cache's state.
 #[derive(Debug)]
 pub(crate) struct HomeJudge(Weak<Shared>);
 

@@ -34,7 +34,7 @@ use crate::digest::Digest;
 use crate::purge::Purge;
 use crate::succession;
 
-/// Between two looks at a journal that nobody writes to.
+/// Interval between looks at a journal that nobody writes to.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The journal, once the cache has one.
@@ -60,7 +60,7 @@ pub(crate) struct Log {
     is_abandoned: AtomicBool,
 }
 
-/// A successor, until it can't be told any more.
+/// A successor, until it can't be reached any more.
 #[derive(Debug)]
 struct Told {
     successor: Box<dyn Peer>,
@@ -104,7 +104,7 @@ impl Log {
         self.journal().map(|journal| journal.append(&entry()))
     }
 
-    /// The same, if that is so.
+    /// Appends the entry if `so` is true.
     pub fn append_if(&self, so: bool, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
         if so { self.append(entry) } else { None }
     }
@@ -122,7 +122,8 @@ impl Log {
         Some(ticket)
     }
 
-    /// The successor has it in the journal. Should that one be gone soon, homes of this worker still need it.
+    /// Keeps a purge that the successor has in its journal. If the successor ends soon, homes of this worker still need
+    /// it.
     fn keep_told(&self, seq: u64, entry: impl FnOnce() -> Entry) {
         if self.is_handed_over.load(Relaxed)
             && self.has_homes.load(Relaxed)
@@ -146,19 +147,20 @@ impl Log {
         Some(journal.append(&Entry::Reached { seq }))
     }
 
-    /// No object of a former worker is to come any more, so that purges which waited for those are done.
+    /// Marks all waiting purges as done, since no more objects of a former worker come.
     pub fn all_done(&self) {
         let open: Vec<u64> = self.with_purges(|purges| purges.open().keys().copied().collect());
         let last = open.into_iter().filter_map(|seq| self.done(seq)).last();
         self.commit(last);
     }
 
-    /// Has `look` see the purges that are still needed, while none begins and none is done.
+    /// Calls `look` with the purges that are still needed. None begins and none ends meanwhile.
     pub fn with_purges<T>(&self, look: impl FnOnce(&Purges) -> T) -> T {
         look(&self.purges.lock())
     }
 
-    /// Has what was appended be kept: when this returns, or soon, where that takes time ([`Cache::unkept`]).
+    /// Makes the appended entry durable, either before this returns or soon after, if the medium is slow
+    /// ([`Cache::unkept`]).
     pub fn commit(&self, ticket: Option<Ticket>) {
         if IS_GATHERING.get() {
             return;
@@ -176,7 +178,7 @@ impl Log {
         journal.hand_over(Box::new(Told { successor, is_told: self.tells_successor.clone() }))
     }
 
-    /// The successor is gone: the journal is written here again. Whether there is one.
+    /// Writes the journal here again after the successor has ended. Returns `false` if there is no journal.
     pub fn take_back(&self) -> bool {
         let Some(journal) = self.journal.get() else { return false };
         self.is_handed_over.store(false, Relaxed);
@@ -194,7 +196,7 @@ impl Log {
         self.tells_successor.load(Relaxed)
     }
 
-    /// Keeps in mind what somebody has to be told.
+    /// Remembers an error until it is reported.
     pub fn note(&self, result: io::Result<()>) {
         if let Err(error) = result {
             *self.trouble.lock() = Some(error.to_string());
@@ -243,8 +245,8 @@ impl Drop for Gathering {
 }
 
 impl Cache {
-    /// Does that, and has what it invalidates on this thread be kept in one piece behind it: a medium that takes its time is waited for once
-    /// by who writes it, not for each entry. Nobody may be told meanwhile that it is done.
+    /// Runs `work`, and commits all its invalidations on this thread in one piece. So a slow medium is waited for once,
+    /// by the thread that writes, and not for each entry. Acknowledge none of them meanwhile.
     pub fn invalidate_together<T>(&self, work: impl FnOnce() -> T) -> T {
         let gathering = Gathering::begin();
         let done = work();
@@ -254,8 +256,8 @@ impl Cache {
         done
     }
 
-    /// Takes over what a former worker's journal says, and writes into the journal from now on. Before the first lookup, and
-    /// before [`Cache::adopt_survivors`].
+    /// Takes over the contents of a former worker's journal, and writes into the journal from now on. Call it before
+    /// the first lookup, and before [`Cache::adopt_survivors`].
     pub fn replay(&self, journal: Journal, replay: Replay) {
         let shared = self.shared();
         let has_homes = self.stores().homes().next().is_some();
@@ -315,8 +317,8 @@ impl Cache {
         self.shared().bans.log.followed.lock().clone()
     }
 
-    /// All is carried out that the log of a fleet says up to there: a worker to come goes on from there. It is kept behind what was
-    /// invalidated before.
+    /// Notes the position in the fleet's log up to which everything is carried out, at which the next worker continues.
+    /// Becomes durable after the earlier invalidations.
     pub fn set_followed(&self, place: Followed) {
         let log = &self.shared().bans.log;
         *log.followed.lock() = Some(place.clone());
@@ -353,7 +355,7 @@ impl Cache {
 }
 
 impl Shared {
-    /// Lets go of what no home needs any more, and begins the journal anew if it has grown long. It may take time.
+    /// Drops entries that no home needs any more, and rewrites the journal if it has grown long. May take time.
     pub fn tend_journal(&self) {
         let log = &self.bans.log;
         let Some(journal) = log.journal.get() else { return };
@@ -365,7 +367,7 @@ impl Shared {
         }
     }
 
-    /// The same, whether it has grown or not.
+    /// Rewrites the journal, whatever its length.
     pub fn begin_journal_anew(&self) {
         if let Some(journal) = self.bans.log.journal.get() {
             self.rewrite_journal(journal);
@@ -389,7 +391,7 @@ impl Shared {
         }
     }
 
-    /// The journal begins with what is needed now: the ban list, and the purges that somebody still needs.
+    /// Rewrites the journal with the entries needed now: the ban list, and the purges that are still needed.
     fn rewrite_journal(&self, journal: &Journal) {
         let (bans, log) = (&self.bans, &self.bans.log);
         let Some((cut, mut needed)) = bans.begin_anew(journal, &self.clock) else { return };
@@ -412,7 +414,7 @@ pub(crate) fn tag_purge(seq: u64, key: &[u8], soft: Option<f64>) -> Entry {
     Entry::TagPurge(TagPurge { seq, key: key.to_vec(), soft: soft.map(finite) })
 }
 
-/// VCL can make any number of seconds; who reads a journal believes only those that can be.
+/// Clamps a number of seconds from VCL to finite values, the only ones that a reader of the journal accepts.
 fn finite(seconds: f64) -> f64 {
     if seconds.is_nan() { 0.0 } else { seconds.clamp(f64::MIN, f64::MAX) }
 }

@@ -32,14 +32,14 @@ pub struct LookupOptions {
     pub max_ttl: Option<f64>,
     /// `req.grace`, seconds; only a value of 0 or more limits.
     pub max_grace: Option<f64>,
-    /// The request takes nothing older than so many seconds; 0: nothing without a validation (RFC 9111 5.2.1).
+    /// Greatest age in seconds that the request accepts; 0: nothing without a validation (RFC 9111 5.2.1).
     pub max_age: Option<f64>,
     /// Seconds for which the object must stay fresh (`min-fresh`).
     pub min_fresh: Option<f64>,
     /// Markers that say "don't cache" hide no object: one that is fresh or in grace is delivered all the same, and
     /// another stale one may be revalidated (RFC 9111, by which nothing is stored of an uncacheable response).
     pub looks_behind_markers: bool,
-    /// Anything that lives is a hit, however stale: somebody else has judged that.
+    /// Any object that hasn't expired is a hit, however stale, because the caller has judged that.
     pub takes_stale: bool,
     /// The caller wants [`LookupTrace::marker`].
     pub tells: bool,
@@ -82,7 +82,7 @@ pub enum Lookup {
     Grace {
         /// The object to be delivered.
         stale: ObjRef,
-        /// The right to refresh it in the background, unless somebody has it already.
+        /// The right to refresh it in the background, unless another request has it already.
         busy: Option<Busy>,
     },
     /// Nothing usable: fetch it.
@@ -93,7 +93,7 @@ pub enum Lookup {
         busy: Busy,
         stale: ObjRef,
     },
-    /// Known to be uncacheable: fetch, nobody waits for it.
+    /// The object is known to be uncacheable: fetch it. No request waits for that fetch.
     HitForMiss {
         /// The right to fetch.
         busy: Busy,
@@ -121,7 +121,7 @@ pub enum Lookup {
     Refused,
 }
 
-/// A verdict and what came to light beside it.
+/// A lookup's result, its log events and its trace.
 #[derive(Debug)]
 pub struct LookupOutcome {
     pub lookup: Lookup,
@@ -147,13 +147,13 @@ struct Scan {
     ignored_busy: bool,
     /// One is fresh, but older than the request allows.
     is_over_max_age: bool,
-    /// A match was banned or purged; only requests that came earlier may still have it.
+    /// A matching object was banned or purged; only requests that came earlier may still have it.
     is_overtaken: bool,
     has_waiters: bool,
     /// Bans have to be tested on this one first, without a lock.
     unchecked: Option<Arc<Objcore>>,
     skipped: usize,
-    /// Another request's variant: what this request would be stored under can be guessed from it.
+    /// A variant of another request, from which this request's variant can be guessed.
     other: Option<Arc<Objcore>>,
 }
 
@@ -184,22 +184,22 @@ impl Query<'_> {
         Lookup::HitForMiss { busy, xid: oc.xid(), ttl_left: self.ttl_left(oc), stale }
     }
 
-    /// Seconds of an object's own ttl: `req.ttl` decides what is fresh, and isn't told here.
+    /// Seconds left of an object's own ttl, whatever `req.ttl` says.
     fn ttl_left(&self, oc: &Objcore) -> f64 {
         oc.times().fresh_until(None).since(self.now)
     }
 }
 
 impl Cache {
-    /// Looks `digest` up for `req`; `now` is when the request came in.
+    /// Looks `digest` up for `req`, which came in at `now`.
     pub fn lookup(&self, digest: &Digest, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
         let arrival_sequence = self.shared().bans.seq();
         let query = Query { digest, req, now, options, arrival_sequence, is_alone: false, was_parked: false };
         self.look(&query, &mut Right::default())
     }
 
-    /// Looks up again after the ticket's wait. What was invalidated after the request first looked up doesn't concern
-    /// it: so it can have the answer that it waited for.
+    /// Looks up again after the ticket's wait. Invalidations after the request's first lookup don't concern it, so it
+    /// can have the response that it waited for.
     pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
         let Redemption { digest, arrival_sequence, is_alone, was_parked } = ticket.redeem();
         let query = Query { digest: &digest, req, now, options, arrival_sequence, is_alone, was_parked };
@@ -210,7 +210,7 @@ impl Cache {
         outcome
     }
 
-    /// Goes on with a lookup whose right to fetch was given already.
+    /// Continues a lookup that already holds a right to fetch.
     pub(crate) fn look_with_right(
         &self,
         loading: &LoadingQuery,
@@ -240,7 +240,7 @@ impl Cache {
         outcome
     }
 
-    /// Counts what became of a request that was parked.
+    /// Counts the result of a request that was parked.
     fn count_parked(&self, lookup: &Lookup) {
         let main = self.shared().main;
         match lookup {
@@ -333,7 +333,7 @@ impl Cache {
         }
     }
 
-    /// The right to fetch with what the homes may have, if there is anything.
+    /// The right to fetch with the copies that the homes may have, if there are any.
     fn loading(
         &self,
         shard: &mut ShardGuard<'_>,
@@ -356,7 +356,7 @@ impl Cache {
         Some(Loading::new(self, busy, loading, candidates))
     }
 
-    /// Goes through the variants, newest first; through those that are being fetched only when no other will do.
+    /// Scans the variants, newest first. Looks at those being fetched only when no other will do.
     fn scan(&self, shard: &ShardInner, query: &Query<'_>, right: &Right) -> Scan {
         let (objcs, head) = shard.heads.look(query.digest);
         let mut scan = Scan { has_waiters: head.is_some_and(Objhead::has_waiters), ..Scan::default() };
@@ -458,7 +458,7 @@ impl Cache {
         until.0 > query.now.0
     }
 
-    /// Turns what was seen into a verdict; also answers whom to wake after the unlock.
+    /// Turns the findings into a result; also returns the requests to wake after the unlock.
     fn decide(
         &self,
         shard: &mut ShardGuard<'_>,
@@ -531,7 +531,8 @@ impl Cache {
         (lookup, Vec::new())
     }
 
-    /// The right to fetch: that in hand, or a new busy objcore; `other` is a variant of somebody else, from whose Vary the new one's is guessed.
+    /// The right to fetch: the one in hand, or a new busy objcore. `other` is another request's variant, from whose Vary the
+    /// new one's is guessed.
     fn insert_busy(
         &self,
         shard: &mut ShardGuard<'_>,

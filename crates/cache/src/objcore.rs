@@ -32,7 +32,7 @@ pub(crate) enum State {
     Dying,
 }
 
-/// No head was stored yet: `n_object` doesn't count it.
+/// No head was stored yet, so `n_object` doesn't count the object.
 const NO_STORE: StoreId = StoreId::MAX;
 /// Not in the expiry heap, not in an eviction list.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
@@ -43,7 +43,7 @@ pub(crate) const NO_BAN: u64 = u64::MAX;
 /// Highest value of the access count that eviction looks at.
 pub(crate) const MAX_FREQ: u8 = 3;
 
-/// See the module. What a hit reads stands first.
+/// See the module. The fields that a hit reads come first.
 #[repr(C)]
 pub(crate) struct Objcore {
     bytes: OnceLock<ObjBytes>,
@@ -52,27 +52,26 @@ pub(crate) struct Objcore {
     freq: AtomicU8,
     store: AtomicU8,
     pub heap_slot: AtomicU32,
-    /// All bans up to this number have been tested; [`NO_BAN`] when it isn't on the ban list.
+    /// Number up to which all bans have been tested; [`NO_BAN`] when it isn't on the ban list.
     pub ban_seq: NotedNumber,
-    /// Number of the first invalidation that overtook it: requests older than that may still have it. 0 = none. With
-    /// [`SOFTLY`], it took the object's lives only.
+    /// Number of the first invalidation that overtook it; requests older than that may still have the object. 0 = none.
+    /// With [`SOFTLY`], the invalidation only shortened its times.
     overtaken: AtomicU64,
     /// Until there are bytes; of a pass, or a fetch that failed, as long as the objcore. Then its forms.
     boc: ArcCell<Boc, Forms>,
     main: &'static Main,
     pub evict_slot: AtomicU32,
-    /// The evictor's, under its lock: what decides of the object's rank.
+    /// The object's weight and uses, which decide its rank. Changed by the evictor under its lock.
     pub worth: AtomicU32,
 }
 
 /// The effect on a request of an invalidation that came during a fetch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Invalidation {
-    /// The object is what it seems.
     Not,
     /// The invalidation is older than the request, so the request must not find the object.
     Before,
-    /// The request is older than the invalidation: for it the object's lives are not over yet, whatever its times say.
+    /// The request is older than the invalidation: for it the object hasn't expired, whatever its times say.
     Later,
 }
 
@@ -101,7 +100,7 @@ pub(crate) struct HeadView<'a> {
 
 /// All bytes of a finished object.
 pub(crate) struct ObjBytes {
-    /// The head block and what is behind it.
+    /// The head block with the parts behind it.
     buf: Buf,
     /// Parts that few objects have.
     tail: Option<Box<Tail>>,
@@ -162,8 +161,8 @@ impl Objcore {
         })
     }
 
-    /// Changes its words, unless they are another worker's by now: that one judges the object by its own bans and purges.
-    /// Answers whether they weren't.
+    /// Changes the facts, unless another worker has taken them over and judges the object by its own bans and purges.
+    /// Returns `true` if they were changed.
     fn change_facts(&self, change: impl FnOnce(Facts<'_>)) -> bool {
         let is_own = self.bytes.get().is_none_or(|bytes| !bytes.buf.is_frozen());
         if is_own {
@@ -236,7 +235,7 @@ impl Objcore {
         self.change_facts(|facts| facts.set_lives(times.into()))
     }
 
-    /// Notes what the fetch knows, beside what its boc does; the objcore is busy.
+    /// Notes the attributes that the boc doesn't hold. The objcore is busy.
     pub fn describe(&self, attrs: &Attrs, store: StoreId) {
         self.flags.store(PackedFlags::from(attrs.flags).0, Relaxed);
         if self.store.swap(store, Relaxed) == NO_STORE {
@@ -244,7 +243,7 @@ impl Objcore {
         }
     }
 
-    /// Notes the number of an invalidation; the lowest counts. Answers whether it is the first.
+    /// Notes the number of an invalidation; the lowest counts. Returns `true` for the first one.
     pub fn overtake(&self, seq: u64) -> bool {
         let lower = |old: u64| {
             let new = if old == 0 { seq } else { seq.min(old & !SOFTLY) };
@@ -344,8 +343,8 @@ impl Objcore {
         self.bytes.get()?.own_facts()?.home()
     }
 
-    /// From now on it has that stored copy, or none. It is whole; the caller has the shard's lock, or the objcore isn't in the
-    /// index.
+    /// Sets or clears the name of the stored copy. The object is complete, and the caller has the shard's lock or the
+    /// objcore isn't in the index.
     pub fn set_home(&self, id: Option<HomeId>) {
         let facts = self.bytes.get().and_then(ObjBytes::own_facts);
         facts.expect("no object of a store with a home has a record").set_home(id);
@@ -365,8 +364,8 @@ impl Objcore {
         self.note_ban_seq();
     }
 
-    /// Notes in its words, if it is whole, how far it has been tested: after it was tested further, and after it has become
-    /// whole.
+    /// Notes in the facts of a complete object how far it has been tested. Called after further tests, and after its
+    /// completion.
     pub fn note_ban_seq(&self) {
         self.ban_seq.note(
             || self.bytes.get(),
@@ -425,7 +424,7 @@ impl HeadLengths {
         self.kept() + self.aux as usize
     }
 
-    /// Length of what is before the auxiliary attributes.
+    /// Length of the parts before the auxiliary attributes.
     pub fn kept(self) -> usize {
         self.head as usize + self.spec as usize + self.values as usize
     }
@@ -458,7 +457,7 @@ impl<'a> HeadView<'a> {
 }
 
 impl ObjBytes {
-    /// Those of an object whose record says what `fields` does, or of one without a record.
+    /// Bytes of an object with a record that has `fields`, or without a record.
     pub fn new(buf: Buf, rest: Option<Rest>, fields: &RecordFields) -> Self {
         let tail = match (buf.facts(), rest) {
             (Some(_), None) => None,
@@ -527,7 +526,7 @@ impl ObjBytes {
         }))
     }
 
-    /// A reader that waited for the store goes away.
+    /// Removes a reader that waited for the store.
     pub fn forget(&self, waiter: u64) {
         if let Some(Rest::Home(rest)) = self.rest() {
             rest.stored().forget(waiter);

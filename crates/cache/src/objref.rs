@@ -82,7 +82,7 @@ impl ObjRef {
         self.oc.hits()
     }
 
-    /// Notes a delivery of what a lookup gave for validation.
+    /// Counts a delivery of an object that a lookup returned for validation.
     pub fn note_hit(&self) {
         self.oc.count_hit();
         self.oc.touch();
@@ -93,7 +93,6 @@ impl ObjRef {
         self.oc.record()
     }
 
-    /// The store it lives in.
     pub fn store(&self) -> StoreId {
         self.oc.store()
     }
@@ -148,7 +147,7 @@ impl ObjRef {
         Reader::new(self.clone(), start)
     }
 
-    /// [`ObjRef::reader`] in the place of this handle.
+    /// Turns this handle into a reader; see [`ObjRef::reader`].
     pub fn into_reader(self, start: u64) -> Reader {
         Reader::new(self, start)
     }
@@ -252,7 +251,7 @@ enum Waits {
     Fetch(u64),
     /// Waits for the store's home.
     Store(u64),
-    /// For what the fetch has let go of, which is in the home.
+    /// Waits for bytes that the fetch has dropped from memory and that are in the home.
     Left(u64),
 }
 
@@ -313,7 +312,7 @@ impl Reader {
     /// Bytes that the fetch has dropped from memory.
     #[cold]
     fn poll_left(&mut self, cx: &mut Context<'_>, stored: &dyn StoredBody) -> Poll<Result<Buf, StoreError>> {
-        // The fetch forgets by itself who waited for it.
+        // The fetch removes its waiters itself.
         let mut id = if let Waits::Left(id) = self.waits { Some(id) } else { None };
         let found = stored.poll_at(cx, &mut id, self.offset..self.until.min(stored.len()));
         self.waits = id.map_or(Waits::Nowhere, Waits::Left);
@@ -338,12 +337,12 @@ impl Reader {
         self.offset
     }
 
-    /// Goes on at `offset`, for ranges.
+    /// Continues at `offset`, for ranges.
     pub fn seek(&mut self, offset: u64) {
         self.offset = offset;
     }
 
-    /// Says that it won't be asked for what is there from `offset` on. What comes may still reach beyond.
+    /// Announces that no bytes from `offset` on will be needed. The last piece may still reach beyond.
     pub fn stop_at(&mut self, offset: u64) {
         self.until = offset;
     }

@@ -29,7 +29,7 @@ use crate::tombstones::Cause;
 /// Objects taken out of the index under one lock.
 const STRETCH: usize = 256;
 
-/// A former worker that may still serve what is in the stores.
+/// A former worker that may still serve objects from the stores.
 pub(crate) struct Former {
     stores: Arc<Stores>,
     /// The former worker doesn't serve from the stores any more, or there is none.
@@ -47,7 +47,7 @@ pub(crate) struct Successor {
 }
 
 thread_local! {
-    /// This thread carries out what the other worker has told: that one needn't be told of it.
+    /// This thread carries out invalidations of the other worker, which needn't be sent back to it.
     static IS_TOLD: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -88,11 +88,11 @@ impl Former {
 }
 
 impl Cache {
-    /// The stores are about to be another worker's, as is the journal: what is invalidated here from now on `successor`
-    /// carries out, too. Objects can be served until [`Cache::is_recalled`].
+    /// Prepares to hand the stores and the journal over to another worker: `successor` carries out all further
+    /// invalidations, too. Objects can be served until [`Cache::is_recalled`].
     ///
     /// # Errors
-    /// The journal is incomplete: the other worker will not believe what it finds.
+    /// The journal is incomplete, so the other worker won't trust what it finds.
     pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
         self.stores().all().iter().for_each(|store| store.freeze());
         *self.shared().successor.is_silent.lock() = Some(successor.given_up());
@@ -112,25 +112,25 @@ impl Cache {
     /// True if nothing may be served from the index any more, since the successor's cache is ahead of it.
     pub fn is_recalled(&self) -> bool {
         let successor = &self.shared().successor;
-        // Memory says so at once. What is in a home can be served as long as the successor tells what it invalidates.
+        // Memory is recalled at once. A home's objects can be served as long as the successor reports its invalidations.
         let is_untold =
             || self.stores().homes().next().is_some() && successor.is_silent.lock().as_ref().is_some_and(|is| is());
         successor.is_alone.load(Acquire) || self.stores().all().iter().any(|store| store.is_recalled()) || is_untold()
     }
 
-    /// Empties the index and takes copies of what deliveries still read, after [`Cache::hand_over`]: from then on the
+    /// Empties the index and copies the bytes that deliveries still read, after [`Cache::hand_over`]. From then on the
     /// successor may do with the stores what it likes. Takes a while.
     ///
     /// # Errors
-    /// The system can't: nothing may change before this process is gone.
+    /// The system can't do that: the stores must not change before this process has ended.
     pub fn let_go(&self) -> io::Result<()> {
         self.shared().successor.is_alone.store(true, Release);
         self.shared().shards.iter().for_each(|shard| while self.shared().empty(shard) {});
         self.stores().all().iter().try_for_each(|store| store.let_go())
     }
 
-    /// Takes the place of a worker that has handed over, and still serves what it had; without a way to it, that is gone. Opens
-    /// the stores' memory. Before the journal is replayed.
+    /// Takes over from a worker that has handed over and still serves its objects, or, without a way to reach it, has
+    /// ended. Opens the stores' memory. Call it before the journal is replayed.
     pub fn take_over(&self, former: Option<Box<dyn Peer>>) {
         let lives = former.is_some();
         for store in self.stores().all() {
@@ -145,8 +145,8 @@ impl Cache {
         self.shared().former.recall();
     }
 
-    /// The successor is gone before it began. Where nothing outlives this process, as its arenas are frozen, nothing is written
-    /// down from now on; where there are homes the journal goes on.
+    /// Takes the stores back after the successor ended before it began. If frozen arenas mean that nothing outlives
+    /// this process, nothing more is journaled; with homes the journal continues.
     pub fn take_back(&self) {
         *self.shared().successor.is_silent.lock() = None;
         let log = &self.shared().bans.log;
@@ -158,13 +158,13 @@ impl Cache {
         }
     }
 
-    /// The former worker has let go, or is gone.
+    /// Notes that the former worker has released the stores or has ended.
     pub fn own(&self) {
         self.shared().former.is_over.store(true, Release);
         self.stores().all().iter().for_each(|store| store.own());
     }
 
-    /// Invalidates what the other worker does; false: that can't be understood.
+    /// Carries out the other worker's invalidations. Returns `false` if an entry is malformed.
     pub fn carry_out(&self, entries: &[u8]) -> bool {
         IS_TOLD.set(true);
         let entries = Entry::decode_all(entries);

@@ -30,7 +30,8 @@ use crate::objref::ObjRef;
 
 /// Purges that the journal holds; a fetch that began before one which fell out counts as overtaken.
 const JOURNAL: usize = 1024;
-/// Keys whose purges are held for survivors, and prefixes of URLs, each of which every survivor is compared with.
+/// Most keys whose purges are held for survivors, and most prefixes of URLs. Every survivor is compared with each
+/// prefix.
 const HELD: usize = 1 << 16;
 const HELD_PREFIXES: usize = 256;
 /// Objects marked under one hold of the lock, and those taken out or softened in one step: some 25 microseconds' work.
@@ -56,11 +57,12 @@ struct Inner {
     journal: VecDeque<Entry>,
     /// Number of the newest purge that fell out of the journal too early.
     lost: u64,
-    /// Purges that count for what comes into the index later: survivors of a former worker, stored copies.
+    /// Purges by key that count for objects that enter the index later: survivors of a former worker, stored copies.
     held: HashMap<Box<[u8]>, Held>,
-    /// Those of URLs by prefix.
+    /// Held purges of URLs by prefix.
     held_prefixes: HashMap<Box<[u8]>, Held>,
-    /// There were more than [`HELD`] or [`HELD_PREFIXES`]: whatever comes, has a key and was fetched before that number counts as purged.
+    /// Set when there were more than [`HELD`] or [`HELD_PREFIXES`]: every later object with a key that was fetched
+    /// before this number counts as purged.
     lost_held: u64,
 }
 
@@ -121,7 +123,7 @@ impl Held {
 }
 
 impl Tags {
-    /// For an index of so many bytes; 0: any number.
+    /// Tags whose index may take `bytes` bytes; 0: any number.
     pub fn with_space(bytes: u64) -> Tags {
         Tags { space: AtomicU64::new(bytes), ..Tags::default() }
     }
@@ -173,8 +175,8 @@ impl Tags {
         found
     }
 
-    /// A survivor comes, with these keys, whose fetch began at that number: what came over them since. After a hard purge
-    /// it isn't listed.
+    /// Lists a survivor with these keys whose fetch began at number `began`, and returns the purge held for it. After a
+    /// hard purge it isn't listed.
     pub fn adopt(&self, oc: &Arc<Objcore>, keys: &[Box<[u8]>], began: u64) -> HeldPurge {
         if keys.is_empty() {
             return HeldPurge::No;
@@ -238,7 +240,7 @@ impl Tags {
         entries
     }
 
-    /// There are no survivors any more, and purges up to that number concern no stored copy.
+    /// Drops held purges when there are no survivors any more and purges up to that number concern no stored copy.
     pub fn release(&self, least_stored: u64) {
         let mut inner = self.inner.lock();
         if inner.lost_held <= least_stored {
@@ -388,7 +390,7 @@ impl Inner {
     }
 }
 
-/// A purge by keys under way: it goes in steps, so that no thread is held by a key with a million objects.
+/// A purge by keys in progress. It works in steps, so that a key with a million objects doesn't block a thread.
 pub struct TagPurge {
     cache: Cache,
     keys: VecDeque<Box<[u8]>>,
@@ -421,7 +423,7 @@ enum Stage {
 }
 
 impl TagPurge {
-    /// The same by a transaction that fetches: what that brings is newer than the purge, and stays.
+    /// Makes this a purge by a transaction that fetches: its new object is newer than the purge, and stays.
     #[must_use]
     pub fn by(self, own: Option<&Busy>) -> TagPurge {
         TagPurge { own: own.map(Busy::address), ..self }
@@ -534,7 +536,7 @@ pub(crate) fn encoded(began: u64, keys: &[Box<[u8]>]) -> Vec<u8> {
     out
 }
 
-/// Undoes [`encoded`]; nothing at all is an object without keys. `None` for what it didn't make.
+/// Decodes the result of [`encoded`]. An empty one is an object without keys; `None` if it is malformed.
 pub(crate) fn decoded(bytes: &[u8]) -> Option<(u64, Vec<Box<[u8]>>)> {
     let mut keys = Vec::new();
     if bytes.is_empty() {

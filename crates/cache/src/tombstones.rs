@@ -24,7 +24,7 @@ pub enum Cause {
     Purged,
     /// The object was evicted to make room.
     Evicted,
-    /// There were as many variants as `vary_limit` allows.
+    /// The URL had as many variants as `vary_limit` allows.
     VaryLimit,
     /// A newer one took its place.
     Replaced,

@@ -16,12 +16,12 @@ use crate::cache::Cache;
 use crate::digest::Digest;
 use crate::objcore::Objcore;
 
-/// The objects of a shard for which parked requests were woken a moment ago: until those have looked again, an
-/// invalidation that came later than they leaves them the object.
+/// Objects of a shard for which parked requests were woken a moment ago. Until those have looked again, an invalidation
+/// that came later than the requests leaves them the object.
 #[derive(Default)]
 pub(crate) struct RecentRushes(VecDeque<(usize, Mono)>);
 
-/// More than so many at a time are forgotten, the oldest first: then somebody may have to wait once more.
+/// Most objects remembered; beyond that the oldest are forgotten, and a request may have to wait once more.
 const AWAITED: usize = 1024;
 
 impl RecentRushes {
@@ -46,10 +46,10 @@ pub(crate) type Waiter = sync::Waiter<RushReason>;
 /// The reason why parked requests are woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RushReason {
-    /// There may be something to be had.
+    /// A usable object may be there.
     LookAgain,
-    /// The fetch brought nothing that another request could have: each goes for itself, or they would do so one after the
-    /// other.
+    /// The fetch produced nothing that another request could use. Each request fetches on its own; otherwise they would
+    /// do so one after the other.
     EachAlone,
 }
 
@@ -79,11 +79,11 @@ impl Ticket {
         Self { cache, digest, waiter, arrival_sequence, is_used: false, is_parked: false }
     }
 
-    /// The request looks up again: whom it wakes next depends on what it finds.
+    /// Uses the ticket for another lookup. The lookup's result decides which requests are woken next.
     pub(crate) fn redeem(mut self) -> Redemption {
         self.is_used = true;
         let before = self.waiter.leave();
-        // Whoever looks up again before it was woken leaves its place like one that goes away.
+        // A request that looks up again before it was woken leaves its place like one that goes away.
         if !matches!(before, Leave::Called(_)) && self.is_parked {
             self.cache.count_gone(&self.digest);
         }

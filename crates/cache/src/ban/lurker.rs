@@ -57,8 +57,8 @@ struct Row {
 }
 
 impl Cache {
-    /// One step of the lurker: tests up to `ban_lurker_batch` objects and tells what it killed. Answers how many seconds
-    /// to leave it alone (a new ban cuts that short: [`Cache::wake_lurker_by`]).
+    /// Makes one step of the lurker: tests up to `ban_lurker_batch` objects and calls `tell` for those it killed.
+    /// Returns the seconds to wait before the next step. A new ban cuts that short: see [`Cache::wake_lurker_by`].
     pub fn lurk(&self, now: Mono, tell: &mut dyn FnMut(Event)) -> f64 {
         let shared = self.shared();
         let (bans, params) = (&shared.bans, shared.params.load());
@@ -111,7 +111,7 @@ enum Step {
 }
 
 impl Bans {
-    /// Plans a pass; also answers in how many seconds the next ban will be old enough.
+    /// Plans a pass; also returns the seconds until the next ban will be old enough.
     fn plan(&self, now: Mono, params: &Params, least_stored: u64) -> (Pass, f64) {
         let list = self.inner.lock();
         let cutoff = if params.ban_cutoff > 0 { params.ban_cutoff } else { usize::MAX };
@@ -153,7 +153,7 @@ impl Bans {
         (pass, idle)
     }
 
-    /// All objects have been tested against the pass's bans.
+    /// Ends a pass: all objects have been tested against its bans.
     fn finish(&self, pass: &Pass) {
         let last = {
             let list = self.inner.lock();

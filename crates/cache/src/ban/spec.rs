@@ -95,7 +95,7 @@ pub enum BanError {
     UnknownField(String),
     /// An operator that the field doesn't take.
     BadOperator {
-        /// Those that it takes.
+        /// The operators that it takes.
         expected: &'static str,
         /// The word found instead.
         got: String,
@@ -187,7 +187,7 @@ impl BanSpec {
         Ok(())
     }
 
-    /// Those that [`BanSpec::from_words`] makes the same ban of.
+    /// The words from which [`BanSpec::from_words`] makes the same ban.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         for Test { field, oper, value } in &self.tests {
@@ -213,7 +213,7 @@ impl BanSpec {
         self.tests.iter().any(|test| !test.field.is_req())
     }
 
-    /// About what it takes in Varnish's form.
+    /// Estimate of the bytes that the ban takes in Varnish's format.
     pub(super) fn bytes(&self) -> u64 {
         HEAD_BYTES + self.tests.iter().map(|test| 8 + test.to_string().len() as u64).sum::<u64>()
     }

@@ -4,7 +4,7 @@
 use base::Clock;
 use storage::journal::{Entry, Life};
 
-/// Lives that end before all stores are bound, one after the other; the next ones go on with a number.
+/// Most lives in a row that end before all stores are bound; later ones reuse the number.
 const MOST_KNOWN: usize = 16;
 
 /// The numbers of a journal: a store that lasts has the one of the life in which it was opened last.
@@ -13,7 +13,7 @@ pub(super) struct Lives {
     pub own: Life,
     /// Numbers of earlier lives that ended before every store was known to have the next number.
     pub known: Vec<u64>,
-    /// All stores have the present one.
+    /// All stores have the present number.
     pub is_bound: bool,
 }
 
@@ -32,7 +32,7 @@ impl Lives {
         Lives { own: next, known: self.known, is_bound: false }
     }
 
-    /// All stores have the number.
+    /// Notes that all stores have the number.
     pub fn bind(&mut self) {
         self.known.clear();
         self.is_bound = true;

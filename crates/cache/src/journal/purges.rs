@@ -28,7 +28,7 @@ impl Purges {
         self.open.remove(&seq)
     }
 
-    /// Those that may not have.
+    /// Purges that may not have reached all objects in memory.
     pub fn open(&self) -> &BTreeMap<u64, Entry> {
         &self.open
     }
@@ -42,7 +42,8 @@ impl Purges {
         self.kept.insert(newer, digest);
     }
 
-    /// Homes need none below that number. Whether there are too many still, which are gone now.
+    /// Drops purges below that number, which no home needs. Returns `true` if there were still too many, in which case
+    /// all are dropped.
     pub fn let_go(&mut self, needed_from: u64) -> bool {
         while let Some(oldest) = self.kept.first_entry().filter(|oldest| *oldest.key() < needed_from) {
             let digest = oldest.remove();
@@ -66,7 +67,7 @@ impl Purges {
         self.kept.iter().map(|(&seq, digest)| (seq, digest)).chain(open)
     }
 
-    /// Only those that matter in memory.
+    /// The purges that matter in memory.
     pub fn without_homes(self) -> Purges {
         Purges { open: self.open, ..Purges::default() }
     }

@@ -17,7 +17,7 @@ pub struct Replay {
     pub(super) purges: Purges,
     /// Purges by key that have reached all that was in memory.
     pub(super) keys: Vec<TagPurge>,
-    /// All purges by key up to that number count, of whatever key.
+    /// Number up to which every purge by key counts, whatever its key.
     pub(super) keys_lost: u64,
     /// Position up to which the worker has followed the log of a fleet.
     pub(super) followed: Option<Followed>,
@@ -68,7 +68,7 @@ impl Replay {
         self.lives.known.iter().copied().chain([self.lives.own.number]).collect()
     }
 
-    /// The oldest ban: nobody knows what objects must stand that no newer one has been tested against.
+    /// Number of the oldest ban. An object tested up to an older one can't be judged.
     pub fn least_ban_seq(&self) -> u64 {
         self.bans.oldest()
     }

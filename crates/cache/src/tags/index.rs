@@ -95,7 +95,7 @@ impl Index {
         }
     }
 
-    /// Lists an object by its tags; what there was twice is there once.
+    /// Lists an object by its tags, each once.
     pub fn insert(&mut self, oc: &Arc<Objcore>, names: &[Box<[u8]>]) {
         let mut numbers: Vec<u32> = names.iter().map(|name| self.tag(name)).collect();
         numbers.sort_unstable();
@@ -132,8 +132,8 @@ impl Index {
         self.objects.at(object).links.iter().map(|link| self.tags.at(link.tag).name.clone()).collect()
     }
 
-    /// Shows up to `most` objects that a purge means, below place `end`, and says where to go on. For a purge by prefix places are
-    /// numbers of tags, and an object of each is shown.
+    /// Calls `look` for up to `most` objects below place `end` that a purge hits, and returns the place at which to
+    /// continue. For a purge by prefix the places are numbers of tags, and one object of each is shown.
     pub fn visit(&self, purge: &[u8], end: usize, most: usize, look: impl FnMut(Arc<Objcore>)) -> usize {
         if let Some(prefix) = message::tags::prefix(purge) {
             return self.visit_prefix(prefix, end, most, look);
@@ -189,7 +189,7 @@ impl Index {
         members.len() as u32 - 1
     }
 
-    /// Takes an object out of a tag's list; the last one comes into its place.
+    /// Takes an object out of a tag's list; the last one moves into its place.
     fn part(&mut self, link: Link) {
         let tag = self.tags.at_mut(link.tag);
         self.member_bytes -= list_bytes(&tag.members);
@@ -211,7 +211,7 @@ impl Index {
         self.names.remove(self.hasher.hash_one(&*name), |other| other == number);
     }
 
-    /// Gives back what tables of an empty index have.
+    /// Frees the tables of an empty index.
     fn shrink(&mut self) {
         assert!(self.tags.len() == 0, "a tag without objects isn't kept");
         *self = Index { hasher: self.hasher.clone(), ..Index::default() };
@@ -275,7 +275,7 @@ impl<T> Slab<T> {
         self.places() - self.free.len()
     }
 
-    /// A number that nobody has, for [`Slab::put`].
+    /// An unused number for [`Slab::put`].
     fn next(&mut self) -> u32 {
         if let Some(number) = self.free.pop() {
             return number;

@@ -13,7 +13,7 @@ use crate::*;
 
 const LIFE: Life = Life { number: 1, boot: 1, epoch: 0.0 };
 
-/// A home that holds nothing and notes what it is told to remove.
+/// A home that holds nothing and notes its orders to remove copies.
 #[derive(Clone, Debug, Default)]
 struct Deaf(Arc<State>);
 
@@ -104,7 +104,7 @@ impl Worker {
         Worker { kit, home, file }
     }
 
-    /// The next one, whose home is another one.
+    /// The next worker, with another home.
     fn next(self) -> Worker {
         Worker::on(self.file, Deaf::default())
     }

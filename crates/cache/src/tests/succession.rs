@@ -265,7 +265,7 @@ fn where_the_successor_cannot_be_told_an_invalidation_fails() {
     assert!(pair.former.cache.unkept().is_none());
 }
 
-/// A body that tells its URL at every place.
+/// A body that repeats its URL.
 fn body_of(n: usize) -> Vec<u8> {
     format!("{n}.").bytes().cycle().take(200 + n * 37 % 30_000).collect()
 }

@@ -30,7 +30,7 @@ impl BanSpec {
         out
     }
 
-    /// Reads it; `None` for what no ban was written as.
+    /// Reads the stored form of a ban; `None` if it is malformed.
     pub(crate) fn decode(mut bytes: &[u8]) -> Option<BanSpec> {
         let mut spec = BanSpec::default();
         while !bytes.is_empty() {
