@@ -118,7 +118,7 @@ impl Admission {
         self.pressure() == Pressure::Requests
     }
 
-    /// Changes what the limits hang on, and puts them into force.
+    /// Changes the configured limits, and applies them.
     fn allow(&self, change: impl FnOnce(&mut Configured)) {
         {
             let mut configured = self.configured.lock();
@@ -178,7 +178,7 @@ pub fn enter(sess: &Rc<Sess>) -> Result<Entry, Refusal> {
     Ok(Entry::Later(SlotWait { charge: Some(charge), sess: sess.clone(), place }))
 }
 
-/// A slot for what never waits, whatever the limit of all: a page that has begun gets its fragments.
+/// A slot for a fetch that never waits, whatever the limit of all: a page that has begun gets its fragments.
 ///
 /// # Errors
 /// [`Refusal::ClientShare`].

@@ -42,7 +42,7 @@ pub(crate) struct AuxAttrs<'a> {
     pub parts: Option<&'a [u8]>,
 }
 
-/// Names of filters and what each found out about the body.
+/// Findings of filters about the body, each after the filter's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Metadata<'a>(pub &'a [u8]);
 
@@ -70,7 +70,7 @@ impl<'a> Metadata<'a> {
 }
 
 impl<'a> AuxAttrs<'a> {
-    /// Reads what [`AuxAttrs::store`] wrote; anything else is no auxiliary attributes.
+    /// Reads the result of [`AuxAttrs::store`]. Malformed bytes count as no attributes.
     pub fn read(stored: &'a [u8]) -> Self {
         Self::parse(stored).unwrap_or_default()
     }

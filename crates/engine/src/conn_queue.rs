@@ -22,8 +22,8 @@ use crate::sess::Sess;
 const EACH: Duration = Duration::from_micros(500);
 /// Refusals that may be made at once before the pace counts.
 const BURST: u32 = 200;
-/// This many connections wait in line with a request that isn't read, which takes five seconds if all of them are refused; one that comes
-/// then is refused at once.
+/// Most waiting connections whose request isn't read; refusing all of them takes five seconds. Further ones are refused
+/// at once.
 const MAX_UNREAD: usize = 10_000;
 /// Most waiting connections whose request was read; each holds about 12 KB.
 const MAX_READ: usize = 1_000;
@@ -87,7 +87,7 @@ pub async fn pass(sess: &Rc<Sess>) {
     }
 }
 
-/// For a request whose fetch there is no room for: returns when there is, or it may be refused.
+/// Holds a request for whose fetch there is no room. Returns when there is, or when it may be refused.
 pub(crate) async fn hold(sess: &Rc<Sess>) {
     stand_in_line(sess, MAX_READ, Admission::is_full).await;
 }

@@ -39,7 +39,7 @@ pub async fn contained<F: Future + ?Sized>(mut work: Pin<&mut F>) -> Result<F::O
     .await
 }
 
-/// Counts a panic while it lives: VCL runs.
+/// A guard during whose life VCL runs; counts a panic in it.
 pub(crate) struct RunningVcl(pub &'static Main);
 
 impl Drop for RunningVcl {

@@ -16,7 +16,7 @@ pub struct ThreadWork {
     vxid: AtomicU64,
     /// The first eight letters of the step's name.
     step: AtomicU64,
-    /// The same of what was left or ended last.
+    /// The same for the transaction that was suspended or ended last.
     last: [AtomicU64; 2],
     /// Counts of the thread's transactions, by [`TransactionKind`].
     tallies: [Tally; 3],
@@ -124,7 +124,7 @@ impl StepName {
     }
 }
 
-/// This thread works on that step of that transaction.
+/// Notes that this thread works on that step of that transaction.
 pub fn enter(vxid: Vxid, step: StepName) {
     OWN.with(|work| {
         work.vxid.store(vxid.0, Relaxed);
@@ -132,14 +132,14 @@ pub fn enter(vxid: Vxid, step: StepName) {
     });
 }
 
-/// This thread has done with what it worked on.
+/// Notes that this thread has ended its work.
 pub fn end() {
     OWN.with(|work| {
         work.leave();
     });
 }
 
-/// This thread works for that client, in a transaction about that URL.
+/// Notes the client of this thread's transaction and its URL.
 pub fn work_for(client: Address, vxid: Vxid, url: &[u8]) {
     CLIENT.set(Some(client));
     URLS.with_borrow_mut(|urls| {
@@ -150,14 +150,15 @@ pub fn work_for(client: Address, vxid: Vxid, url: &[u8]) {
     });
 }
 
-/// Writes a line about what this thread works on. It neither allocates nor waits: a signal handler calls it.
+/// Writes a line about this thread's work. Neither allocates nor waits, since a signal handler calls it.
 pub fn write(out: &mut dyn Write) -> fmt::Result {
     let work = OWN.try_with(|work| (work.vxid.load(Relaxed), work.step.load(Relaxed)));
     write_work(work.unwrap_or_default(), CLIENT.try_with(Cell::get).ok().flatten(), out)?;
     out.write_char('\n')
 }
 
-/// The same, without a line's end, about what it works on or else worked on last: for who asks once a task's turn is over.
+/// Like [`write()`], without the line's end, about the present work or else the last. For callers that run after a task's
+/// turn.
 pub fn write_last(out: &mut dyn Write) -> fmt::Result {
     let work = OWN.with(|work| match work.vxid.load(Relaxed) {
         0 => (work.last[0].load(Relaxed), work.last[1].load(Relaxed)),
@@ -198,7 +199,7 @@ pub fn leave() -> SuspendedWork {
     SuspendedWork { vxid, step, client: CLIENT.take() }
 }
 
-/// Takes up again what was left.
+/// Resumes a suspended transaction.
 pub fn take_up(left: SuspendedWork) {
     OWN.with(|work| {
         work.vxid.store(left.vxid, Relaxed);
@@ -212,7 +213,7 @@ pub fn get() -> Current {
     OWN.with(|work| work.current())
 }
 
-/// This thread's work, for others to look at.
+/// This thread's work, shared for others to read.
 pub fn thread_work() -> Arc<ThreadWork> {
     OWN.with(Arc::clone)
 }

@@ -26,7 +26,7 @@ pub fn is_safe(head: &Head) -> bool {
     SAFE.contains(&head.method())
 }
 
-/// A handshake that goes on while requests of early data are served. Wakes who waits for its end.
+/// A handshake that continues while requests of early data are served. Wakes tasks that wait for its end.
 #[derive(Debug, Default)]
 pub struct Handshaking {
     /// The result of the handshake: `true` once the client has shown that it is there.
@@ -74,7 +74,8 @@ impl Req {
 }
 
 impl Bereq {
-    /// Tells the origin of early data, whatever VCL made of the client's field; not if the handshake is done meanwhile.
+    /// Adds Early-Data for the origin, whatever VCL made of the client's header, unless the handshake is done
+    /// meanwhile.
     pub(crate) fn say_early(&mut self) {
         let Some(handshaking) = &self.early else { return };
         let is_done = handshaking.is_done();
@@ -87,8 +88,8 @@ impl Bereq {
         }
     }
 
-    /// Asks an origin again that doesn't want early data, once the client's handshake is done; its answer stays as it is if that fails.
-    /// `Err`: the origin didn't answer this time.
+    /// Sends the request again, once the client's handshake is done, to an origin that refused early data. Keeps the
+    /// refusal if the handshake fails. The error means that the origin didn't respond this time.
     pub(crate) async fn ask_not_too_early(&mut self) -> Result<(), ()> {
         if !self.beresp.is_status(TOO_EARLY) {
             return Ok(());

@@ -21,7 +21,7 @@ use vrt::ctx::{Failure, Privates};
 
 use crate::shared::{Engine, Kept};
 
-/// All ages may be found ...
+/// No limit on the age of objects that may be found ...
 const OPEN: u64 = u64::MAX;
 /// ... or none; else the greatest one in milliseconds.
 const CLOSED: u64 = 0;
@@ -29,7 +29,7 @@ const CLOSED: u64 = 0;
 /// A server's place in a fleet, if it has one.
 pub struct Fleet {
     node: OnceLock<Node>,
-    /// The age in milliseconds of what may be found.
+    /// Greatest age in milliseconds of objects that may be found.
     most_ms: AtomicU64,
 }
 
@@ -104,8 +104,8 @@ impl Engine {
         self.fleet_node().map_or(Ok(()), Node::check).map_err(Failure::new)
     }
 
-    /// Something is about to be invalidated here, of which the other nodes will hear: until this is dropped nobody else's copies are taken.
-    /// Without a log nobody will hear of it: no copies are taken that are older.
+    /// Announces an invalidation here that the other nodes will receive. Until the result is dropped no copies are
+    /// taken from peers. Without a log the others receive nothing, and no copies are taken that are older.
     pub fn begin_invalidation(&self) -> Option<Pending> {
         if self.fleet_node().is_none()
             && let Some(peers) = self.peers.get()
@@ -115,8 +115,8 @@ impl Engine {
         self.fleet_node().map(Node::begin_invalidation)
     }
 
-    /// Has the other caches of the tier invalidate what an answer has invalidated here (RFC 9111 4.4): else a copy of theirs would come back.
-    /// Nobody waits for it.
+    /// Invalidates in the other caches of the tier what a response has invalidated here (RFC 9111 4.4); otherwise their
+    /// copies would come back. Nobody waits for it.
     pub(crate) fn announce_to_peers(&self, what: impl FnOnce() -> Invalidation, at: Mono) {
         let Some(peers) = self.peers.get() else { return };
         match self.fleet_node() {
@@ -125,14 +125,15 @@ impl Engine {
         }
     }
 
-    /// Has the other nodes invalidate what was invalidated here, for a transaction.
+    /// Invalidates on the other nodes, for a transaction, what was invalidated here.
     pub(crate) fn announce(&self, to: &mut Privates, what: impl FnOnce() -> Invalidation, at: Mono) {
         if let Some(node) = self.fleet_node() {
             to.get::<Announcements>().add(node.append(what(), self.real_of(at).0));
         }
     }
 
-    /// The same, of what is invalidated by a future: what that calls once it is done.
+    /// Like [`Engine::announce`], for an invalidation by a future. Returns the function that the future calls once it
+    /// is done.
     pub(crate) fn announce_later(
         &self,
         to: &mut Privates,

@@ -69,7 +69,8 @@ impl Loops {
         Arrival { hash: self.keys.hash_one((listener, head.get(names::HOST), head.url())), passes }
     }
 
-    /// The field's value for a request that came in as `arrival` and goes out over `conn`, if that ends at one of our listeners.
+    /// The value of the header for a request that came in as `arrival` and goes out over `conn`, if that ends at one of
+    /// our listeners.
     pub(crate) fn mark(&self, conn: &Conn, arrival: Arrival, is_pass: bool) -> Option<String> {
         let path = conn.backend().spec().endpoint.path.as_deref();
         let peer = if path.is_none() { Some(conn.peer_here()?) } else { None };

@@ -20,10 +20,10 @@ use crate::shared::Engine;
 
 /// Most bodies that wait to be compressed.
 const QUEUE: usize = 16;
-/// A form in another coding is to be smaller than what is stored by one part in so many.
+/// A form in another encoding must be smaller than the stored body by one part in `GAIN`.
 const GAIN: u64 = 50;
 
-/// A body to be packed.
+/// A body to be compressed.
 pub(crate) struct Job {
     pub engine: Arc<Engine>,
     pub right: FormRight,
@@ -31,7 +31,7 @@ pub(crate) struct Job {
     pub pieces: Vec<Buf>,
 }
 
-/// Has a body packed, if there is room for it.
+/// Queues a body to be compressed, if there is room for it.
 pub(crate) fn pack(job: Job) {
     static QUEUE_IN: OnceLock<Option<SyncSender<Job>>> = OnceLock::new();
     let begin = || {
@@ -98,10 +98,10 @@ fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), Fai
     }
 }
 
-/// The longest body that is packed, unpacked.
+/// The longest body that is compressed, by its decompressed bytes.
 const MOST_PLAIN: usize = 64 << 20;
 
-/// The whole body without its coding: one at a time in this thread.
+/// The whole decompressed body. This thread holds one at a time.
 fn unpacked(engine: &Engine, coding: Coding, pieces: &[Buf]) -> Result<Vec<u8>, Failure> {
     let began = clock::now();
     let mut chain = undoing(coding).ok_or(Failure::Refused)?;

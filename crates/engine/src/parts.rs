@@ -19,10 +19,10 @@ use params::Params;
 use crate::aux_attrs::AuxAttrs;
 use crate::slices::Validator;
 
-/// An object has no more parts than so many: where another one would be too many, it alone is kept.
+/// Most parts of an object. A further one replaces them all.
 const MAX_PARTS: usize = 64;
 
-/// First byte of what is stored.
+/// First byte of the stored form.
 const FORMAT: u8 = 1;
 
 /// Bytes of a stored place.
@@ -51,7 +51,7 @@ pub(crate) struct Joined {
     /// Ranges of the stored body before the new part, and behind it.
     pub before: Vec<Range<u64>>,
     pub behind: Vec<Range<u64>>,
-    /// All parts then; `None`: that is the whole.
+    /// All parts afterwards; `None` if they are the whole object.
     pub parts: Option<Parts>,
 }
 
@@ -75,7 +75,7 @@ impl Parts {
         (place.bytes() < total).then(|| Parts { total, validator, places: vec![place] })
     }
 
-    /// Those of an object; `None`: it is whole.
+    /// The parts of an object; `None` if it is complete.
     #[inline]
     pub fn of(obj: &ObjRef) -> Option<Parts> {
         let stored = obj.aux_attrs();

@@ -44,7 +44,7 @@ pub struct Peers {
     make: PeerBackendMaker,
     view: ArcSwap<View>,
     pub(crate) hot: HotKeys,
-    /// When something was invalidated here of which no log tells, in milliseconds of the monotonic clock; 0: never.
+    /// Moment of the last invalidation here that is in no log, in milliseconds of the monotonic clock; 0: never.
     invalidated: AtomicU64,
     /// Keys that peers are being asked for, and the number of such requests.
     asking: Mutex<HashMap<Digest, u32>>,
@@ -150,7 +150,7 @@ impl Drop for Asking<'_> {
 }
 
 impl Peers {
-    /// A tier without members, as the node called `own`. `secret` is what all members have in common.
+    /// A tier without members, as the node called `own`. `secret` is the key that all members share.
     pub fn new(own: &str, secret: &[u8], make: PeerBackendMaker, counters: &'static counters::Peers) -> Peers {
         Peers {
             own: ArcSwap::from_pointee(own.to_owned()),
@@ -178,8 +178,8 @@ impl Peers {
         &self.secret
     }
 
-    /// From now on these are the members, and this node is the one called `own`. What is known of one that stays, stays. Whether anything
-    /// has changed.
+    /// Sets the members, and this node's name `own`. Members that stay keep their state. Returns `true` if anything has
+    /// changed.
     pub fn set_members(&self, members: Vec<Member>, own: &str) -> bool {
         let before = self.view.load_full();
         let ring = Ring::new(members, own);
@@ -228,7 +228,7 @@ impl Peers {
         }
     }
 
-    /// Something is invalidated here, and no log tells the others.
+    /// Notes an invalidation here that is in no log.
     pub(crate) fn note_invalidation(&self, now: Mono) {
         self.invalidated.fetch_max(ms(now), Relaxed);
     }

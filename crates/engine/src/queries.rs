@@ -45,7 +45,7 @@ pub(crate) struct Learned {
 }
 
 impl Learned {
-    /// Under which an object is found; `reduced`: what the reduced URL is hashed to.
+    /// The digest under which an object is found; `reduced` is the digest of the reduced URL.
     pub fn alias(&self, reduced: &Digest) -> Digest {
         let mut builder = DigestBuilder::new();
         builder.add(Some(b"no-vary-search"));

@@ -19,7 +19,7 @@ const MEMORY: f64 = 0.25;
 /// The queue of background refreshes; see the module.
 #[derive(Default)]
 pub struct Refreshes {
-    /// Somebody may be on the board: else no lock is taken.
+    /// Set when an object may be on the board. Otherwise no lock is taken.
     is_contended: AtomicBool,
     board: Lock<Vec<Wish>>,
 }
@@ -37,7 +37,7 @@ pub enum Refresh {
     Begins,
     /// The limit of refreshes that run at once is reached.
     Limited,
-    /// There is a place, and somebody else is asked for more.
+    /// There is a free place, but another object is asked for more.
     Deferred,
 }
 

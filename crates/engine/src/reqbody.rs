@@ -43,7 +43,7 @@ struct Inner {
     state: State,
     len: Option<u64>,
     pieces: VecDeque<Buf>,
-    /// Short pieces, gathered: what follows the last of `pieces`, or of `cached`.
+    /// Short pieces, gathered behind the last of `pieces`, or of `cached`.
     open: Vec<u8>,
     waiting: usize,
     cached: Vec<Buf>,
@@ -72,7 +72,6 @@ impl ReqBody {
         Self::new(state, transport.body_len())
     }
 
-    /// No body at all.
     pub fn none() -> Self {
         ReqBody(None)
     }
@@ -168,7 +167,7 @@ impl ReqBody {
         }
     }
 
-    /// The fetch that it was lent to goes without it: nobody has read any of it.
+    /// Takes the body back from a fetch that ends without having read any of it.
     pub fn give_back(&self) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
@@ -196,7 +195,7 @@ impl ReqBody {
         }
     }
 
-    /// Ready when [`ReqBody::keep`] came to an end: whether the body is kept.
+    /// Ready when [`ReqBody::keep`] has ended: `true` if the body is kept.
     pub fn poll_kept(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let Some(inner) = &self.0 else { return Poll::Ready(true) };
         let mut inner = inner.borrow_mut();
@@ -233,14 +232,14 @@ impl ReqBody {
         }
     }
 
-    /// The fields behind the body, once it is complete: those that may go on.
+    /// The trailers of a completed body that may be forwarded.
     pub fn take_trailers(&self) -> Option<Head> {
         let mut trailers = self.0.as_ref()?.borrow_mut().trailers.take()?;
         trailers.retain(|field| message::hop::may_be_trailer(field.name()));
         (!trailers.is_empty()).then_some(*trailers)
     }
 
-    /// The client's side has gone: nothing more will come.
+    /// Ends the body because the client's side has gone.
     pub fn give_up(&self) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
@@ -250,7 +249,7 @@ impl ReqBody {
         }
     }
 
-    /// Moves what the client sent towards whoever reads. Pending while there is nothing to do; ready at the body's end
+    /// Moves bytes from the client towards the reader. Pending while there is nothing to do; ready at the body's end
     /// (also when nobody reads it now).
     pub fn poll_pump(&self, cx: &mut Context<'_>, transport: &mut dyn Transport) -> Poll<()> {
         let Some(shared) = &self.0 else { return Poll::Ready(()) };
@@ -331,7 +330,7 @@ impl Inner {
     }
 }
 
-/// Adds a piece behind what is `open`; hands on what is long enough.
+/// Adds a piece to `open`, and hands pieces on that are long enough.
 fn gather(open: &mut Vec<u8>, piece: Buf, mut keep: impl FnMut(Buf)) {
     if open.is_empty() && piece.len() >= PIECE {
         return keep(piece);

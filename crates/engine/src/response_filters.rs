@@ -19,7 +19,7 @@ impl ResponseFilters {
         self.injected.clear();
     }
 
-    /// VCL sets the list; `None`: what it is by default.
+    /// Sets the list from VCL; `None` is the default list.
     pub fn set_list(&mut self, names: Option<Text>) {
         self.listed = names;
     }
@@ -44,7 +44,7 @@ impl ResponseFilters {
         self.injected.goes_by_itself()
     }
 
-    /// All filters. `default` is the list where VCL set none; `coding`: what the body's Content-Encoding says.
+    /// All filters. `default` is the list used unless VCL set one; `coding` is the body's Content-Encoding.
     pub fn complete_list(
         &self,
         side: Side,

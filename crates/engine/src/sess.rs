@@ -111,7 +111,7 @@ pub struct Sess {
 }
 
 impl Sess {
-    /// Begins a session: its id, its first records, its count. What it speaks is `version` ([`Sess::version`]).
+    /// Begins a session: its id, its first records, its count. See [`Sess::version`] for the protocol.
     pub fn open(
         engine: &Arc<Engine>,
         listener: &Arc<ListenerInfo>,
@@ -132,7 +132,7 @@ impl Sess {
         Rc::new(sess)
     }
 
-    /// A session that nobody hears of.
+    /// A session without records and counts.
     pub(crate) fn new(
         engine: &Arc<Engine>,
         vxid: Vxid,
@@ -161,7 +161,7 @@ impl Sess {
         }
     }
 
-    /// Ends the session: its last records and its counts. Once, by who began it.
+    /// Ends the session: its last records and its counts. The task that began the session calls it once.
     pub fn close(&self, reason: SessClose) {
         let main = self.engine.main;
         let open = self.engine.clock.real().since(self.t_open);
@@ -174,7 +174,7 @@ impl Sess {
         log.record(Tag::SessClose).text(reason.text()).text(" ").fixed3(open);
         log.put(Tag::End, b"");
         log.flush();
-        // Whoever sees the connection's end finds its records in the log, before those of a connection begun after it.
+        // A client that sees the connection's end finds its records in the log, before those of a later connection.
         shm::vsl::flush_gathered();
     }
 

@@ -31,7 +31,7 @@ use crate::random::Random;
 use crate::refreshes::Refreshes;
 use crate::slices;
 
-/// Waits for what was invalidated to be kept; a text says why it isn't.
+/// Resolves when invalidations are durable. The error says why they aren't.
 pub type Kept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
 /// Least charge for a step of a purge by tag, in microseconds.
@@ -240,7 +240,7 @@ impl Engine {
         self.restricted.get()
     }
 
-    /// After a change of what [`Engine::is_restricted`] depends on.
+    /// Updates [`Engine::is_restricted`] after a change of a condition on which it depends.
     pub(crate) fn restrict_if_needed(&self) {
         self.restricted.update(|| self.has_successor.load(Ordering::SeqCst) || self.is_gated());
     }
@@ -250,10 +250,10 @@ impl Engine {
         self.has_successor.load(Ordering::Relaxed) && self.cache.is_recalled()
     }
 
-    /// Adds a ban, on this node.
+    /// Adds a ban on this node.
     ///
     /// # Errors
-    /// What is wrong with the expression.
+    /// The fault in the expression.
     pub fn ban(&self, spec: &[u8]) -> Result<(), String> {
         self.ban_for(&mut Privates::default(), spec, false)
     }
@@ -276,7 +276,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Purges all variants of a hash, as [`cache::Cache::purge_for`], and says in the log what went. How many there were.
+    /// Purges all variants of a hash, as [`cache::Cache::purge_for`], and logs the purged objects. Returns their
+    /// number.
     pub fn purge(&self, own: Option<&cache::Busy>, digest: &cache::Digest, now: Mono, purge: cache::Purge) -> usize {
         // What may be revalidated keeps its slices.
         let sets = if purge == cache::Purge::HARD { self.cache.aux_attrs_under(digest) } else { Vec::new() };
@@ -300,11 +301,11 @@ impl Engine {
         }))
     }
 
-    /// Purges what bears one of these keys, but for what the purging transaction itself fetches. The work is done in steps that let
-    /// other tasks of the thread run.
+    /// Purges objects with one of these keys, except the one that the purging transaction itself fetches. Works in
+    /// steps that let other tasks of the thread run.
     ///
     /// # Errors
-    /// As [`Engine::may_invalidate_here`], or no object has a tag of that kind.
+    /// Those of [`Engine::may_invalidate_here`], or no object has a tag of that kind.
     pub fn purge_tags(
         &self,
         own: Option<&cache::Busy>,
@@ -314,7 +315,7 @@ impl Engine {
         self.purge_tags_then(own, keys, soft, self.clock.mono(), None)
     }
 
-    /// The same for a transaction, and has all nodes of the fleet do so.
+    /// Like [`Engine::purge_tags`] for a transaction, on all nodes of the fleet.
     pub(crate) fn purge_tags_everywhere(
         &self,
         task: &mut Privates,

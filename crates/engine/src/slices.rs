@@ -98,7 +98,7 @@ impl Validator {
         out.extend_from_slice(&self.last_modified);
     }
 
-    /// Reads what [`Validator::store`] wrote.
+    /// Reads the result of [`Validator::store`].
     pub fn parse(stored: &[u8]) -> Option<Self> {
         let (etag, rest) = stored.split_first_chunk()?;
         let (etag, last_modified) = rest.split_at_checked(usize::from(u16::from_le_bytes(*etag)))?;
@@ -256,7 +256,7 @@ pub(crate) fn renew(cache: &Cache, object: Digest, set: SliceSet, head: ObjRef) 
 pub(crate) enum Mismatch {
     /// The object is another one.
     Changed,
-    /// The response doesn't tell: an error, or a Content-Range that doesn't fit the request.
+    /// The response doesn't show that: an error, or a Content-Range that doesn't fit the request.
     Failed,
 }
 

@@ -25,7 +25,7 @@ impl SyntheticResponse {
         self.later = true;
     }
 
-    /// A class has no worker and no chair for the request.
+    /// Sets the response to a request for which its class has neither a worker nor a slot in the queue.
     pub fn ask_refusal(&mut self, refusal: Refusal) {
         self.ask(503, None);
         self.refusal = Some(Box::new(refusal));

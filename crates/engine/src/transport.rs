@@ -25,7 +25,7 @@ pub enum BodyState {
     Failed,
 }
 
-/// The request's body can't be had. What depends on the framing the front says in words of its own.
+/// The reason why the request's body is unavailable. The front supplies texts that depend on the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// The framing of the body is malformed.
@@ -36,7 +36,7 @@ pub enum BodyError {
     TimedOut(&'static str),
     /// More than may be kept.
     TooLarge,
-    /// Nobody reads it any more.
+    /// Nobody reads the body any more.
     GivenUp,
 }
 
@@ -82,15 +82,15 @@ pub struct Tunnel {
 
 /// One request's way to its client.
 pub trait Transport {
-    /// Reads what the request's head says of the connection: marks the fields that go no further, and says whether, and why, the
-    /// connection ends after this request.
+    /// Reads the statements of the request's head about the connection: marks the headers that go no further, and
+    /// returns the reason if the connection ends after this request.
     ///
     /// # Errors
-    /// The request can't be taken so; why the connection ends after the refusal.
+    /// The request can't be accepted: the reason why the connection ends after the refusal.
     fn connection(&mut self, head: &mut Head) -> Result<Option<SessClose>, SessClose>;
 
-    /// Queues the response's head. Adds the fields that only the front knows (Connection, Transfer-Encoding) to it and to the log.
-    /// `close` asks for the connection's end after this response; the answer says whether, and why, it will end.
+    /// Queues the response's head. Adds the headers that only the front knows (Connection, Transfer-Encoding) to it and
+    /// to the log. `close` asks for the connection's end after this response; returns the reason if it will end.
     fn send_head(
         &mut self,
         resp: &mut Head,
@@ -105,7 +105,7 @@ pub trait Transport {
     /// The body is complete. `trailers` are the fields behind it (RFC 9110 6.5), which reach a client that takes them.
     fn send_end(&mut self, trailers: Option<&Head>);
 
-    /// The body will never be complete: the client must be able to tell.
+    /// Ends the response early, in a way that shows the client that the body is incomplete.
     fn abort(&mut self);
 
     /// Queues and logs a bare response that VCL never sees: 400, 417, 500, 503.
@@ -126,10 +126,11 @@ pub trait Transport {
     /// Writes until at most `keep` bytes are queued.
     fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>>;
 
-    /// Ready when the client has closed its end, as far as that can be told: what it sent and nobody read yet hides it.
+    /// Ready when the client has closed its end, as far as that is visible: bytes that it sent and nobody read yet hide
+    /// it.
     fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Ready when the client has given up this request alone: it wants no answer, whatever was begun for it.
+    /// Ready when the client has given up this request alone. It wants no response, whatever was begun for it.
     fn poll_reset(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }

@@ -91,7 +91,7 @@ pub fn wrong(value: &Value) -> Failure {
     Failure::new(format!("a {} where none can be", value.ty().name()))
 }
 
-/// VCL has set the filters of `head`, and asks for what they would follow from.
+/// The failure when VCL uses `var`, from which the filters of `head` would follow, after setting these itself.
 pub fn filters_fixed(head: &str, var: Var) -> Failure {
     Failure::new(format!("{head}.filters are already fixed, {} is undefined", var.name()))
 }

@@ -11,11 +11,11 @@ use base::lock::Mutex;
 /// Places of the table, in sets.
 const SETS: usize = 1024;
 const WAYS: usize = 4;
-/// A new answer counts so much at least.
+/// Least weight of a new measurement.
 const WEIGHT: f32 = 1.0 / 8.0;
-/// An answer counts as at most so many doublings or halvings away from what was expected.
+/// Largest step of a measurement away from the estimate, in doublings or halvings.
 const MAX_STEP: f32 = 3.0;
-/// Answers after which a path is known, and a directory.
+/// Number of measurements after which a path is known, and a directory.
 const KNOWN: (u16, u16) = (2, 8);
 
 /// Hashes by which requests of similar cost are recognized.
@@ -70,7 +70,7 @@ impl Costs {
         CostKey { path: self.hasher.hash_one((host, path, 1)), directory: self.hasher.hash_one((host, directory, 2)) }
     }
 
-    /// An answer took so long.
+    /// Adds a measurement in seconds.
     pub fn learn(&self, key: CostKey, seconds: f64) {
         if self.is_on.load(Relaxed) && key != CostKey::default() {
             let mut table = self.table.lock();
@@ -79,7 +79,7 @@ impl Costs {
         }
     }
 
-    /// Seconds that an answer is expected to take, if anything is known.
+    /// Estimated seconds until the backend responds, if similar requests are known.
     pub fn of(&self, key: CostKey) -> Option<f64> {
         if !self.is_on.load(Relaxed) {
             return None;

@@ -32,17 +32,17 @@ use cost::Costs;
 use room::Room;
 use token::Tokens;
 
-/// Seconds of service that are reckoned with before any was seen.
+/// Service time in seconds that is assumed before any was measured.
 const FIRST_GUESS: f64 = 1.0;
 /// A fetch counts so much for the mean service of its class.
 const SERVICE_WEIGHT: f64 = 1.0 / 16.0;
 /// Longest Retry-After, in seconds.
 const MAX_RETRY: f64 = 3600.0;
-/// Seconds after which a waiting page comes again, at least and at most.
+/// Seconds after which a waiting page reloads, at least and at most.
 const PAGE_SECONDS: (f64, f64) = (2.0, 30.0);
-/// A visitor has gone who is so many times later than his page should have come again,
+/// A visitor counts as gone once the reload is late by this factor
 const MISSED_TIMES: f64 = 3.0;
-/// and so many seconds.
+/// and by this many seconds.
 const MISSED_SECONDS: f64 = 5.0;
 
 /// All classes of a worker; see the module.
@@ -52,7 +52,7 @@ pub struct Classes {
     state: Mutex<State>,
     costs: Costs,
     tokens: Tokens,
-    /// Tells places of one millisecond apart.
+    /// Distinguishes places of the same millisecond.
     serial: AtomicU64,
 }
 
@@ -79,7 +79,7 @@ struct Class {
     service: f64,
 }
 
-/// A request in a chair.
+/// A request that waits in the queue.
 #[derive(Debug, Default)]
 struct Waiter(Mutex<Chair>);
 
@@ -178,7 +178,7 @@ impl Classes {
         self.costs.key(host, url)
     }
 
-    /// The class of a request: the one that VCL names, the one for what it costs, or the one for all others.
+    /// The class of a request: the one that VCL names, the one for its estimated cost, or `default`.
     pub fn choose(&self, named: Option<&[u8]>, key: CostKey) -> Choice {
         let cost = if named.is_none() { self.costs.of(key) } else { None };
         let state = self.state.lock();
@@ -208,7 +208,7 @@ impl Classes {
     }
 }
 
-/// A worker for a fetch of this class, a chair, or neither.
+/// Takes a worker for a fetch of this class, or a slot in its queue.
 pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -> Entry {
     let (classes, now) = (&sess.engine.classes, sess.engine.clock.real());
     let mut state = classes.state.lock();
@@ -302,13 +302,14 @@ impl State {
         self.classes.retain(|class| !class.is_retired || class.busy > 0 || !class.queue.is_empty());
     }
 
-    /// Calls those in the chairs for whom there are workers: where classes compete, for the one that has least for its share.
+    /// Calls waiting requests for which there are workers. If classes compete, the next worker goes to the one that has
+    /// the fewest for its share.
     fn call_next(&mut self) -> Vec<Waker> {
         let mut called = Vec::new();
         loop {
             let is_full = self.common_free() == 0;
             let ready = self.classes.iter_mut().filter(|class| {
-                // Whoever waits in a class that is gone goes on without one.
+                // A request that waits in a removed class proceeds without one.
                 !class.queue.is_empty() && (class.is_retired || (!is_full && class.busy < class.spec.workers))
             });
             let least = ready.min_by(|a, b| a.load().total_cmp(&b.load()));
@@ -355,7 +356,7 @@ impl Class {
         f64::from(self.busy) / f64::from(self.spec.share.max(1))
     }
 
-    /// Workers and chairs that are free.
+    /// Numbers of free workers and of free slots in the queue.
     fn free(&self, common: u32) -> (u32, u32) {
         let workers = self.spec.workers.saturating_sub(self.busy).min(common);
         (workers, self.spec.chairs.saturating_sub(self.queue.len() as u32))
@@ -377,14 +378,14 @@ impl Class {
         self.counters.service_us.add((service.max(0.0) * 1e6) as u64);
     }
 
-    /// Seconds until somebody who comes now would have a worker, more or less.
+    /// Estimated wait in seconds for a request that comes now.
     fn expected_wait(&self) -> f64 {
         let service = if self.service > 0.0 { self.service } else { FIRST_GUESS };
         let before = self.queue.len() + self.room.len() + 1;
         service * before as f64 / f64::from(self.spec.workers.max(1))
     }
 
-    /// There is no worker and no chair, or none any more, for `key` in the order of those who came.
+    /// Refuses the request `key`, for which there is neither a worker nor a slot in the queue.
     fn refuse(&mut self, key: u64, takes_page: bool, tokens: &Tokens, now: Real) -> Refusal {
         let wait = self.expected_wait();
         let (least, most) = PAGE_SECONDS;
@@ -408,7 +409,7 @@ impl std::fmt::Debug for Class {
     }
 }
 
-/// A worker of a class, held by a fetch; or nothing but the measure of what it costs.
+/// A worker of a class, held by a fetch. Without a class it only measures the cost.
 pub struct Place {
     sess: Rc<Sess>,
     class: Option<(u32, Arc<str>)>,
@@ -428,12 +429,12 @@ impl Place {
         Place { sess: sess.clone(), class: None, cost, began: sess.engine.clock.mono(), waited: 0.0 }
     }
 
-    /// Seconds that its request sat in a chair.
+    /// Seconds that the request waited in the queue.
     pub fn waited(&self) -> f64 {
         self.waited
     }
 
-    /// The backend has answered: that is what it costs.
+    /// Notes the cost, because the backend has responded.
     pub fn answered(&self) {
         let engine = &self.sess.engine;
         engine.classes.costs.learn(self.cost, engine.clock.mono().since(self.began));

@@ -55,7 +55,7 @@ impl Room {
     /// Keeps the place until then; whether there is room for it.
     pub fn keep(&mut self, key: u64, until: f64, most: usize, now: Real) -> bool {
         if self.places.len() >= most && !self.has(key) {
-            // Whoever has gone is looked for among the first ones alone, so that nobody can make this dear.
+            // Only the first places are checked for visitors who left, so that nobody can make this expensive.
             let gone: Vec<u64> =
                 self.places.iter().take(64).filter(|(_, end)| **end < now.0).map(|(k, _)| *k).collect();
             for past in gone {

@@ -9,14 +9,14 @@ use base::Real;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Bits of a place that tell apart those of one millisecond.
+/// Bits of a place that distinguish those of the same millisecond.
 const SERIAL_BITS: u32 = 20;
-/// A token is good for so long after its visitor came first.
+/// Seconds for which a token is valid after its visitor first came.
 const LIFETIME_SECONDS: f64 = 6.0 * 3600.0;
 const KEY_BYTES: usize = 8;
 const MAC_BYTES: usize = 16;
 
-/// A place in the order of those who came.
+/// A place in the order of arrival.
 pub(super) fn key(came: Real, serial: u64) -> u64 {
     ((came.0 * 1e3).max(0.0) as u64) << SERIAL_BITS | (serial & ((1 << SERIAL_BITS) - 1))
 }

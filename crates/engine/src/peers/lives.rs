@@ -14,9 +14,9 @@ use base::Real;
 pub(crate) const LACQUER_OBJECT: &str = "Lacquer-Object";
 /// The response header in which an owner says why it refuses.
 pub(crate) const LACQUER_REFUSED: &str = "Lacquer-Refused";
-/// The ttl of what the owner serves in its grace: found again it is stale, and asked for anew.
+/// The ttl of an object that the owner serves in grace: it is stale when found again, and is asked for again.
 const MOMENT: f64 = 1e-6;
-/// No life is longer: a century.
+/// Longest lifetime, a century.
 const LONGEST: f64 = 100.0 * 365.0 * 86_400.0;
 
 /// The object's lifetime as the response header gives it, in seconds.
@@ -27,13 +27,13 @@ pub(crate) struct OwnerSays {
     pub grace: f64,
     pub keep: f64,
     pub took: f64,
-    /// The owner keeps it for nobody.
+    /// The owner doesn't cache the object.
     pub is_uncacheable: bool,
     /// The object is requested often.
     pub is_hot: bool,
 }
 
-/// An object's lives at the owner, by the asking node's clock: the most that it may have here.
+/// An object's lifetime at the owner, by the asking node's clock: the most that it may have here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct OwnerLives {
     /// Moment at which the object was fresh at the origin.
@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// However long the answer was under way: nothing lives longer here than where it comes from.
+        /// Checks that no object lives longer here than at its owner, however long the response took.
         #[test]
         fn nothing_outlives_its_owner(age in 0_u32..1000, ttl in -1000_i32..1000, grace in 0_u32..1000, keep in 0_u32..1000,
                                       there in 0_u32..50, took in 0_u32..50, back in 0_u32..50) {
@@ -149,7 +149,7 @@ mod tests {
             let ours = left(&lives, came);
             let theirs = [ttl, ttl + grace, ttl + grace + keep].map(|left| left - (came - answered));
             for (ours, theirs) in ours.into_iter().zip(theirs) {
-                // But for the moment in which it is delivered to who waits for it.
+                // Except for the moment in which it is delivered to the waiting request.
                 prop_assert!(ours <= theirs.max(MOMENT) + 1e-5, "{ours} of {theirs}");
             }
         }
