@@ -17,7 +17,8 @@ use crate::rule::Area;
 use crate::rules;
 use crate::server::{self, Server, Told};
 
-/// A running log that is read back doesn't end while more comes than can be read: so long at most. A file has an end.
+/// Longest time for reading back a running log, which doesn't end while it grows faster than it can be read. A file has
+/// an end.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time for which the machine is watched if its counters go back further than the server's start.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -29,7 +30,7 @@ const SHOW: Duration = Duration::from_millis(500);
 /// The facts, and how gathering them ended.
 pub struct Seen {
     pub facts: Facts,
-    /// Somebody has ended it.
+    /// The user ended it early.
     pub is_early: bool,
     /// The server went away meanwhile.
     pub is_gone: bool,
@@ -38,7 +39,7 @@ pub struct Seen {
 /// Gathers the facts.
 ///
 /// # Errors
-/// What was asked for by name isn't there.
+/// A thing that was named on the command line isn't there.
 pub fn facts(options: &Options) -> Result<Seen, String> {
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
     let mut server = server(options)?;
@@ -77,8 +78,8 @@ pub fn facts(options: &Options) -> Result<Seen, String> {
     Ok(Seen { facts, is_early, is_gone })
 }
 
-/// Watches what the machine counts for a moment, where rules have findings about it and most of it is from before the server began.
-/// Whether somebody has ended it.
+/// Watches the machine's counters for a moment, if rules have findings about them and most counts are older than the
+/// server. Returns `true` if the user ended it.
 fn look_twice(facts: &mut Facts, signals: &mut Signals) -> bool {
     if !facts.is_server_younger() {
         return false;
@@ -99,7 +100,7 @@ fn look_twice(facts: &mut Facts, signals: &mut Signals) -> bool {
     false
 }
 
-/// The server, by its files or its directory. The inner error: there is none, which nobody has said there is.
+/// The server, from its directory or from saved files. The inner error says that there is none, when none was named.
 fn server(options: &Options) -> Result<Result<Server, String>, String> {
     if let Some(file) = &options.counters {
         let mut server = Server::saved(server::counters_of(&read(file)?).map_err(|error| format!("{file}: {error}"))?);
@@ -131,7 +132,7 @@ fn read(file: &str) -> Result<String, String> {
     std::fs::read_to_string(file).map_err(|error| format!("{file}: {}", logq::source::strerror(&error)))
 }
 
-/// Waits until all is read or its time is over; whether somebody has ended it before.
+/// Waits until everything is read or the time is over. Returns `true` if the user ended it before.
 fn wait(log: &mut Log, clock: &mut Clock, signals: &mut Signals) -> bool {
     loop {
         let is_read = log.is_read_within(LOOK);
@@ -166,7 +167,7 @@ struct Clock {
 enum Wait {
     On,
     Over,
-    /// There is more to read, but it has taken too long.
+    /// There is more to read, but reading has taken too long.
     TooLong,
 }
 

@@ -32,7 +32,7 @@ pub enum Span {
     Boot,
     /// The time that --watch named.
     Watched,
-    /// A moment that was watched, as most of what the machine counted was before the server began.
+    /// A moment of watching, because most counts were older than the server.
     Moment,
 }
 
@@ -47,7 +47,7 @@ impl Host {
         }
     }
 
-    /// Keeps these files as they are now: what is counted in them counts from here on.
+    /// Keeps these files as they are now, so that their counters count from here on.
     pub fn begin(&mut self, span: Span, paths: impl IntoIterator<Item = String>) {
         self.span = span;
         let read = paths.into_iter().filter_map(|path| Some((path.clone(), self.text(&path)?)));
@@ -145,7 +145,7 @@ impl Host {
     pub fn grown(&self, path: &str, count: impl Fn(&str) -> Option<u64>) -> Result<u64, String> {
         let now = count(&self.needs(path)?).ok_or_else(|| format!("/{path} doesn't say"))?;
         let before = self.before.borrow().get(path).and_then(|text| count(text)).unwrap_or(0);
-        // One that began anew meanwhile counts from nothing.
+        // A counter that restarted meanwhile counts from 0.
         Ok(if now >= before { now - before } else { now })
     }
 
@@ -171,7 +171,8 @@ impl Host {
         self.cgroups(controller, v2, v1).map(|mut groups| groups.swap_remove(0))
     }
 
-    /// The same of all groups that the process is in, the nearest first; a limit of each of them counts. At least one.
+    /// Like [`Host::cgroup`] for all groups that the process is in, the nearest first; a limit of each of them counts.
+    /// At least one.
     pub fn cgroups(&self, controller: &str, v2: &str, v1: &str) -> Result<Vec<(String, String)>, String> {
         let groups = self.needs(&self.of_process("cgroup")?)?;
         let mut places = Vec::new();
@@ -222,7 +223,7 @@ pub fn sysctl_path(name: &str) -> String {
     format!("proc/sys/{}", name.replace('.', "/"))
 }
 
-/// A value of a table whose groups are two lines each: names, then values (/proc/net/snmp, /proc/net/netstat).
+/// A value of a table whose groups have two lines each, names and values (/proc/net/snmp, /proc/net/netstat).
 pub fn paired(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines();
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {

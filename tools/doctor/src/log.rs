@@ -19,7 +19,7 @@ use crate::traffic::Traffic;
 
 /// Sleep when the log has nothing new.
 const IDLE: Duration = Duration::from_millis(10);
-/// Between two looks for a log that is gone.
+/// Interval between looks for a log that is gone.
 const RETRY: Duration = Duration::from_millis(200);
 /// A reader that doesn't wait for its source ends within that time.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -40,7 +40,7 @@ pub struct Log {
 pub struct Shared {
     reading: Mutex<Reading>,
     pub read: AtomicU64,
-    /// Nobody waits any more.
+    /// Set when nobody waits for the result any more.
     is_over: AtomicBool,
 }
 
@@ -48,7 +48,7 @@ pub struct Shared {
 pub struct Reading {
     grouper: Grouper,
     pub traffic: Traffic,
-    /// There is a log: without one, why.
+    /// The error is the reason why there is no log.
     is_there: Result<(), String>,
     /// The file can't be read.
     failed: Option<String>,
@@ -151,7 +151,7 @@ impl Reading {
 
 /// The reason why a source ended.
 enum Ended {
-    /// There is nothing more, or nobody waits for it.
+    /// The source has no more, or nobody waits for it.
     Over,
     /// The log was lost: how.
     Lost(&'static str),
@@ -197,7 +197,7 @@ impl Shared {
         }
     }
 
-    /// Follows a worker's log, and the next one's when it has gone.
+    /// Follows a worker's log, and the next worker's when that one has gone.
     fn follow(&self, workdir: &Path, mut ring: Option<Box<Ring>>) {
         while !self.is_over() {
             let Some(open) = ring.take() else {
@@ -223,7 +223,7 @@ impl Shared {
                 Step::Records(bytes) => {
                     self.read.fetch_add(bytes.len() as u64, Relaxed);
                     let mut reading = self.lock();
-                    // Who waits no longer has taken what there was.
+                    // A caller that no longer waits has taken the result.
                     if self.is_over() {
                         break;
                     }

@@ -31,7 +31,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Has the rules look.
     pub fn new(options: &Options, facts: &Facts, is_early: bool) -> Report {
         let (mut findings, mut sound, mut blind) = (Vec::new(), Vec::new(), Vec::new());
         let mut remarks = remarks(facts);
@@ -174,7 +173,7 @@ pub fn list() -> String {
     out
 }
 
-/// The same for programs.
+/// The text of `--list` as JSON.
 pub fn list_json() -> Value {
     let rule = |rule: &Rule| {
         json!({
@@ -185,7 +184,7 @@ pub fn list_json() -> Value {
     rules::all().map(rule).collect()
 }
 
-/// Text whose lines in the source are one.
+/// The text with its line breaks in the source replaced by blanks.
 fn unfolded(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }

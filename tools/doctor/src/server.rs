@@ -16,7 +16,7 @@ pub type Counters = BTreeMap<String, u64>;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Backend {
     pub name: String,
-    /// `probe`, or what somebody has set: `healthy`, `sick`.
+    /// The administrative state: `probe`, or `healthy` or `sick` as set by an operator.
     pub admin: String,
     /// The probe's verdict, such as `2 of 8, sick`.
     pub probe: String,
@@ -25,7 +25,7 @@ pub struct Backend {
 
 #[derive(Debug)]
 pub struct Server {
-    /// None: only what a file says of it is known.
+    /// The server's directory; `None` if only a file describes the server.
     pub workdir: Option<PathBuf>,
     pub manager: Option<u64>,
     pub worker: Option<u64>,
@@ -68,10 +68,10 @@ impl Server {
         })
     }
 
-    /// Looks again: what was there counts as before.
+    /// Reads the counters again and keeps the earlier ones in `before`.
     ///
     /// # Errors
-    /// It is gone.
+    /// The server has gone.
     pub fn look_again(&mut self) -> Result<(), String> {
         let Some(workdir) = &self.workdir else { return Ok(()) };
         let now = counters(workdir)?;
@@ -97,7 +97,8 @@ impl Server {
         Ok(if now >= before { now - before } else { now })
     }
 
-    /// All counters of sets whose name begins so, that are called `name`: the rest of the set's name, how it has grown.
+    /// Increases of all counters called `name`, in sets whose name begins with `set`, each with the rest of the set's
+    /// name.
     pub fn all_grown(&self, set: &str, name: &str) -> Vec<(String, u64)> {
         let of_set = self.counters.keys().filter_map(|full| {
             let (rest, last) = full.strip_prefix(set)?.strip_prefix('.')?.rsplit_once('.')?;
@@ -132,7 +133,7 @@ impl Server {
         self.counters.contains_key("MAIN.txn_busy")
     }
 
-    /// Asks its CLI; what it says isn't changed by that.
+    /// Asks the CLI. Sends no command that changes anything.
     pub fn ask(&mut self, address: Option<&str>, secret: Option<&str>, timeout: Option<Duration>) {
         self.told = self.connect(address, secret, timeout).map(|mut connection| Told::of(&mut connection));
     }

@@ -16,13 +16,13 @@ pub use times::Times;
 const MOST_URLS: usize = 20_000;
 /// Bytes of a URL, and of a Vary, that are kept.
 const MOST_BYTES: usize = 300;
-/// Variants of a URL that are told apart; more are no better news.
+/// Most variants of a URL that are counted. More wouldn't change the finding.
 pub const MOST_VARIANTS: usize = 100;
-/// Variants of all URLs that are told apart: 6 MB at most.
+/// Most variants of all URLs that are counted, which take at most 6 MB.
 const MOST_VARIANTS_OF_ALL: usize = 200_000;
 /// Backends that are kept.
 const MOST_BACKENDS: usize = 1000;
-/// An answer that lives shorter is fetched again and again.
+/// Lifetime in seconds below which a response is fetched again and again.
 pub const SHORT_TTL: f64 = 10.0;
 /// A clock that is further away is wrong: seconds.
 pub const SKEW: f64 = 5.0;
@@ -32,7 +32,7 @@ pub const SKEW: f64 = 5.0;
 pub struct Traffic {
     pub requests: u64,
     pub fetches: u64,
-    /// Answers of 500 and above.
+    /// Responses with a status of 500 and above.
     pub errors: u64,
     /// Requests and fetches whose VCL failed, with the text of one as an example.
     pub vcl_errors: (u64, String),
@@ -45,11 +45,11 @@ pub struct Traffic {
     pub tracked: (u64, String),
     /// Requests that were passed for a Cookie in which only scripts of the browser are interested, with an example of such a Cookie's names.
     pub harmless: (u64, String),
-    /// Requests and fetches whose URL or backend is one too many.
+    /// Requests and fetches beyond the limit on URLs or backends.
     pub left_out: u64,
     /// Variants that are kept, of all URLs.
     pub variants: usize,
-    /// Fetches whose variants weren't told apart: there were too many of all URLs.
+    /// Fetches whose variants weren't counted, because there were too many of all URLs.
     pub variants_left_out: u64,
     /// The first and the last moment, in seconds since 1970.
     pub window: Option<(f64, f64)>,
@@ -73,7 +73,7 @@ pub struct Url {
     /// Fetches for the cache that live, but not long.
     pub short: u64,
     pub shortest: Option<f64>,
-    /// Answers with Set-Cookie, of fetches for the cache.
+    /// Responses with Set-Cookie to fetches for the cache.
     pub set_cookie: u64,
     /// Passed because of a Cookie.
     pub cookie_passes: u64,
@@ -89,7 +89,7 @@ pub struct Backend {
     pub first_byte: Times,
     /// Seconds of all fetches together.
     pub seconds: f64,
-    /// Answers with a Date, those far from our clock, and by how much the last one was.
+    /// Responses with a Date, those far from our clock, and the last one's difference.
     pub dated: u64,
     pub skewed: u64,
     pub skew: f64,
@@ -127,7 +127,7 @@ impl Traffic {
         Some(self.urls.entry(name).or_default())
     }
 
-    /// Adds a request, or what a restart made of one. The last of these transactions says what became of the request.
+    /// Adds a request, or a restart of one. The last of these transactions has the request's result.
     fn add_request(&mut self, txn: &Txn<'_>, is_first: bool) {
         let request = Request::of(txn);
         self.requests += u64::from(is_first);
@@ -313,9 +313,9 @@ struct Fetch<'a> {
     url: &'a [u8],
     time: Option<f64>,
     backend: Option<&'a [u8]>,
-    /// Seconds from the request to the first byte of the answer.
+    /// Seconds from the request to the first byte of the response.
     first_byte: Option<f64>,
-    /// Moment at which the first byte of the answer came, in seconds since 1970.
+    /// Moment at which the first byte of the response came, in seconds since 1970.
     answered: Option<f64>,
     /// Seconds of the whole fetch.
     seconds: f64,
@@ -380,7 +380,7 @@ impl<'a> Fetch<'a> {
         self.find(name).is_some()
     }
 
-    /// The origin says that nobody may keep it, or not without asking.
+    /// True if the origin forbids caching, or caching without revalidation.
     fn is_forbidden(&self) -> bool {
         let says = |word: &str| self.control.is_some_and(|value| contains(value, word));
         ["no-store", "no-cache", "private", "max-age=0"].iter().any(|word| says(word))
@@ -390,7 +390,7 @@ impl<'a> Fetch<'a> {
         self.find("vary").filter(|value| !value.eq_ignore_ascii_case(b"accept-encoding"))
     }
 
-    /// Hash of the request's values for the headers that the answer varies on.
+    /// Hash of the request's values for the headers that the response varies on.
     fn variant(&self, vary: &[u8]) -> u64 {
         let mut hasher = DefaultHasher::new();
         for name in vary.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
@@ -400,7 +400,7 @@ impl<'a> Fetch<'a> {
         hasher.finish()
     }
 
-    /// Seconds that the origin's clock is ahead of ours; `None` if unknown or if the answer came from another cache.
+    /// Seconds that the origin's clock is ahead of ours; `None` if unknown or if the response came from another cache.
     fn skew(&self) -> Option<f64> {
         if self.find("age").is_some_and(|age| age != b"0") {
             return None;
@@ -457,7 +457,7 @@ fn shown(bytes: &[u8]) -> String {
     shown
 }
 
-/// True if a URL's query has a parameter that changes nothing in the answer.
+/// True if a URL's query has a parameter that changes nothing in the response.
 fn is_tracked(url: &[u8]) -> bool {
     let query = url.splitn(2, |b| *b == b'?').nth(1).unwrap_or_default();
     query.split(|b| *b == b'&').any(|part| {

@@ -34,7 +34,7 @@ impl Histogram {
         self.last.len()
     }
 
-    /// Takes a value above 0; the oldest goes when there are too many.
+    /// Adds a value above 0. Drops the oldest if there are too many.
     pub fn add(&mut self, value: f64, hit: bool) {
         let place = (f64::from(BUCKETS) * value.log10()).round() as i32;
         let place = place.clamp(self.low * BUCKETS, self.high * BUCKETS - 1) - self.low * BUCKETS;

@@ -52,7 +52,7 @@ pub enum Watch {
     RespHeader(String),
     /// A key of `std.log()`.
     VclLog(String),
-    /// Any record: the tag, what stands before a colon, and which word (0: all).
+    /// Any record: its tag, the text before the colon, and the number of the word (0: all).
     Record(Tag, Option<String>, usize),
 }
 

@@ -16,7 +16,7 @@ const LONGEST: usize = 254;
 #[derive(Debug)]
 enum Item {
     Text(Vec<u8>),
-    /// A field, and what stands for it when it is missing.
+    /// A field, and its replacement when missing.
     Field(Field, &'static str),
     /// The value of the watch of this number, and its replacement when missing.
     Watched(usize, &'static str),
@@ -56,7 +56,7 @@ impl Format {
     /// Parses a format. With `json` (-j) missing texts are empty and missing numbers 0.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in the format.
     pub fn parse(text: &str, json: bool) -> Result<Format, String> {
         let mut format = Format { items: Vec::new(), watches: Vec::new(), json };
         let mut plain = Vec::new();
@@ -232,7 +232,7 @@ impl Format {
         Ok(self.watch(Watch::Record(tag, prefix, number), self.missing_text()))
     }
 
-    /// Writes the line of what was gathered; false when it must not be shown.
+    /// Writes the line for a transaction; returns `false` if it must not be shown.
     pub fn line(&self, fields: &Fields, out: &mut Vec<u8>) -> bool {
         for item in &self.items {
             match item {

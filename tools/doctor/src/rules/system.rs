@@ -428,7 +428,7 @@ fn unknown_settings(host: &Host, file: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// The setting whose name is most like that: of those that end alike, where there are any.
+/// The setting with the most similar name, preferably among those with the same ending.
 fn nearest(host: &Host, name: &str) -> Option<String> {
     let mut settings = Vec::new();
     let mut dirs = vec![String::new()];

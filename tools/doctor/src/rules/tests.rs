@@ -22,7 +22,7 @@ use crate::traffic::{self, Traffic, Url};
 const MANAGER: u64 = 99;
 const WORKER: u64 = 100;
 
-/// A machine on which all is well: files, what they say.
+/// Files of a machine without faults, with their contents.
 const FILES: &[(&str, &str)] = &[
     ("proc/uptime", "1000000.00 1.00\n"),
     ("proc/version", "Linux version 6.1.0-18-amd64 (x)\n"),
@@ -110,7 +110,7 @@ const FILES: &[(&str, &str)] = &[
     ("etc/sysctl.conf", "# none\nnet.core.somaxconn = 4096\n-net.ipv4.gone = 1\nnet/core/rmem_max=4194304\n"),
 ];
 
-/// A server on which all is well: what it counts.
+/// Counters of a server without faults.
 const COUNTERS: &[(&str, u64)] = &[
     ("MGT.uptime", 90_000),
     ("MGT.child_died", 0),

@@ -30,7 +30,7 @@ fn read_into(traffic: &mut Traffic, bytes: &[u8]) {
     while grouper.take(|group| group.iter().for_each(|txn| traffic.add(txn))).is_some() {}
 }
 
-/// The transaction's number, how it begins, what it says.
+/// The transaction's number, its Begin record and its other records.
 type Told<'a> = (u32, &'a str, &'a [(Tag, &'a str)]);
 
 fn log(transactions: &[Told<'_>]) -> Vec<u8> {

@@ -3,7 +3,7 @@
 
 /// Steps to a power of ten.
 const STEPS: f64 = 24.0;
-/// The shortest that is told apart: seconds.
+/// Shortest distinguished time, in seconds.
 const LEAST: f64 = 1e-4;
 const MOST: usize = 24 * 9;
 
