@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Admission to the front: a long body that is in its store's home alone is brought to memory once it is used again, beside
-//! those who read it, if there is room or it has been used more often than what would have to go. One task does that, one object
-//! after the other; what it can't keep up with stays where it is.
+//! Admission to the front: a long body that is only in its store's home is copied to memory once it is used again,
+//! while its readers go on. It must fit, or have been used more often than the objects that would be evicted for it.
+//! One task does that, one object after the other; objects beyond its speed stay where they are.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

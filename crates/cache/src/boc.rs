@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A fetch in progress: its state, the body so far, who waits for more.
+//! A fetch in progress: its state, the body so far, and the readers that wait for more.
 //!
 //! ```text
 //! ReqDone -> PrepStream -> Stream{fetched} -> Finished{length}

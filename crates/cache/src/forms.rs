@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Forms of objects: a stored body in another coding, kept beside the object while it is asked for.
+//! Forms of objects: a stored body in another encoding, kept beside the object while it is asked for.
 //!
-//! A form belongs to its objcore: it is found by whoever has that and freed with it, so what purges, bans, evicts or replaces
-//! an object does so to its forms. Its bytes are in the object's store, on that store's account, and bounded
-//! twice: a share of each store, and [`crate::Params::form_space`] in all. Of forms the one goes that wasn't used since it was last
-//! looked at; and one that nobody has used for a while goes before an object does.
+//! A form belongs to its objcore. It is found through the objcore and freed with it, so a purge, ban, eviction or
+//! replacement of an object also ends its forms. Its bytes are in the object's store, charged to that store, and
+//! bounded twice: by a share of each store, and by [`crate::Params::form_space`] in all. The form to be dropped is the
+//! first one that wasn't used since it was last looked at; a form that nobody has used for a while goes before any
+//! object.
 //!
-//! What is worth a form is told by [`Demand`]; making one needs a [`FormRight`], of which there are few at a time. Nobody here knows how a form is
-//! made.
+//! [`Demand`] decides which forms are worthwhile. Making one needs a [`FormRight`], of which there are few at a time.
+//! This module doesn't know how a form is made.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};

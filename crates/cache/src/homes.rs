@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Stored copies: what a store's home (a disk) has of objects, beside what is in memory, the store's front.
+//! Stored copies: the objects that a store's home (a disk) has, beside those in memory, the store's front.
 //!
-//! What holds:
-//! * A fetch writes its object into front and home at once; the stored copy is known by its objcore ([`Objcore::home`]).
-//!   Eviction takes the objcore and leaves the copy. Whatever ends the object (purge, ban, refresh, loss), or changes its
-//!   lives, ends the copy first, under the shard's lock; what expires goes by itself.
-//! * A lookup that would end with a right to fetch asks the homes, without I/O. If they may have the object, the right comes
-//!   as a [`Loading`]: it reads one candidate after the other and puts it into the index as it was, until a lookup finds
-//!   something to deliver. So freshness, Vary, bans and keys are judged where they always are.
-//! * A candidate that was removed while it was read isn't adopted: that is looked at under the shard's lock, under which
-//!   purges go on. Bans and purges by key, which don't know what a home has, are kept for as long as a stored copy may need
-//!   them ([`Shared::least_stored`]).
+//! Invariants:
+//! * A fetch writes its object into front and home at once, and its objcore names the stored copy ([`Objcore::home`]).
+//!   Eviction removes the objcore and leaves the copy. Whatever ends the object (purge, ban, refresh, loss) or changes
+//!   its times ends the copy first, under the shard's lock. An expired copy needs no such step.
+//! * A lookup that would end with a right to fetch asks the homes, without I/O. If they may have the object, the right
+//!   is returned as a [`Loading`]. It reads one candidate after the other and puts it into the index as it was, until a
+//!   lookup finds something to deliver. So freshness, Vary, bans and keys are judged where they always are.
+//! * A candidate that was removed while it was read isn't adopted. This is checked under the shard's lock, which purges
+//!   take, too. Bans and purges by key, which don't know the contents of a home, are kept for as long as a stored copy
+//!   may need them ([`Shared::least_stored`]).
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The journal of bans and purges, as the cache uses it: written by every invalidation, read once by a new worker.
 //!
-//! An invalidation is appended where its number is given, and committed before anybody is told of it: by its caller, or,
-//! where that takes time, by a thread ([`Cache::write_journal`]) for whose work [`Cache::unkept`] waits. A purge is followed
-//! by an entry that says that it has reached all objects; one without, which nobody has been told of, is carried out again by
-//! the next worker.
+//! An invalidation is appended where its number is given, and committed before it is acknowledged: by its caller, or,
+//! if that takes time, by a thread ([`Cache::write_journal`]) for whose work [`Cache::unkept`] waits. When a purge has
+//! reached all objects, a further entry says so. The next worker repeats a purge without that entry, which was never
+//! acknowledged.
 //!
-//! A home removes what is purged, too, but not at once on stable storage, and knows nothing of keys. So with homes a purge
-//! stays in the journal until all of them have it ([`Home::journal_needed_from`]), one by key for as long as a stored copy is
-//! old enough ([`crate::tags`]), and the next worker tells its homes before the first lookup.
+//! A home removes purged objects, too, but not at once on stable storage, and it doesn't know keys. So with homes a
+//! purge stays in the journal until all of them have it ([`Home::journal_needed_from`]), and a purge by key for as long
+//! as a stored copy is old enough ([`crate::tags`]). The next worker repeats these purges to its homes before the first
+//! lookup.
 //!
 //! [`Home::journal_needed_from`]: storage::Home::journal_needed_from
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Purge: shortening the lives of all variants of one objhead.
+//! Purge: shortening the times of all variants of one objhead.
 
 use base::Mono;
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Two workers at an upgrade: the former one hands its objects and its journal over and still answers the connections that
-//! it has; its successor adopts the objects.
+//! Two workers at an upgrade: the former one hands its objects and its journal over and still serves its connections;
+//! its successor adopts the objects.
 //!
-//! What holds:
-//! * What is invalidated in one of the two is invalidated in the other one before it is acknowledged. Where the former one can't
-//!   be told, its objects are recalled: it finds none from then on ([`Cache::is_recalled`]). Where the successor can't be told, the
-//!   invalidation fails.
-//! * The successor uses no memory again that the former one may read, until that has let go ([`Cache::let_go`]) or is gone.
+//! Invariants:
+//! * An invalidation in one of the two is carried out in the other before it is acknowledged. If the former worker
+//!   can't be reached, its objects are recalled: it finds none from then on ([`Cache::is_recalled`]). If the successor
+//!   can't be reached, the invalidation fails.
+//! * The successor reuses no memory that the former worker may read, until that worker has released it
+//!   ([`Cache::let_go`]) or has ended.
 
 use std::cell::Cell;
 use std::io;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Tags: which objects bear which key, and purging by key.
+//! Tags: the keys of objects, and purging by key.
 //!
 //! A purge by key takes a number from the sequence of all invalidations and stays in a journal while a fetch runs that
-//! began before it: the object that such a fetch brings answers the requests that waited for it and no later ones (or, after
-//! a soft purge, has no ttl). Off until [`Cache::enable_tags`]: objects stored before that aren't found by key.
+//! began before it. The object of such a fetch is delivered to the requests that waited for it and no later ones (or,
+//! after a soft purge, has no ttl). Off until [`Cache::enable_tags`]: objects stored before that aren't found by key.
 //!
-//! What is purged is marked first, which is all that lookups need, and then taken out: so a purge of many objects holds at once,
-//! and the work that follows can wait for others. The lock is a leaf, under the shard's.
+//! Purged objects are marked first, which is all that lookups need, and then taken out. So a purge of many objects
+//! takes effect at once, and the remaining work can let other tasks run. The lock is a leaf, under the shard's.
 
 mod index;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What became of objects that aren't there any more, as far as it is remembered: a table of fixed size, direct-mapped by
-//! digest, the latest of a slot wins. For those who ask why a request was no hit; nothing is decided by it.
+//! The fate of objects that have left the cache, as far as it is remembered: a table of fixed size, direct-mapped by
+//! digest, in which the latest of a slot wins. Only explains why a request was no hit; nothing is decided by it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

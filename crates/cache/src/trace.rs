@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Why a lookup found nothing to deliver, and what there is under a hash: for those who ask, without touching anything.
+//! Explains why a lookup found nothing to deliver, and lists the objects under a hash. Touches nothing.
 
 use std::sync::Arc;
 

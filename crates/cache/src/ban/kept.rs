@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The ban list in the journal: what each change of the list is written as, the list that a former worker left, and the
-//! journal begun anew with what the list is now.
+//! The ban list in the journal: the entries for changes of the list, the list that a former worker left, and the
+//! entries of the present list for a journal that is rewritten.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

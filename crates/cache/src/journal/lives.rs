@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! By what a journal and the stores on disk know that they belong together.
+//! The numbers by which a journal and the stores on disk recognize that they belong together.
 
 use base::Clock;
 use storage::journal::{Entry, Life};

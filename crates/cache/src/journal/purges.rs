@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The purges that a journal still has to tell of.
+//! The purges that a journal still has to hold.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The index of tags: which objects bear a tag, which tags an object bears.
+//! The index of tags: the objects of each tag, and the tags of each object.
 //!
-//! Tags and objects have small numbers. A tag lists its objects' numbers (4 bytes each); an object lists its links, in the order of the
-//! tags' numbers: a tag and the place where that tag lists the object (8 bytes). So an object is taken out at the same cost
-//! however many others bear its tags. Tables grow in parts, so that no growth takes long under the lock.
+//! Tags and objects have small numbers. A tag lists its objects' numbers (4 bytes each). An object lists its links in
+//! the order of the tags' numbers: a tag and the object's position in that tag's list (8 bytes). So the cost of
+//! removing an object doesn't depend on the number of other objects with its tags. Tables grow in parts, so that no
+//! growth takes long under the lock.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
