@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The pace of refusals. To refuse a request costs a tenth of what it costs to serve one that is fetched, or more, and under
-//! overload many times as many may come: so a thread refuses at a bounded pace. Beyond it they wait here and slow down who
-//! sent them. The first in line comes in when there is room, or is refused when the pace allows.
+//! The pace of refusals. A refusal costs a tenth or more of what a request with a fetch costs, and an overload may
+//! bring many times as many requests. So each thread refuses at a bounded pace. Requests beyond it wait here, which
+//! slows their clients down. The first in the queue is admitted when there is room, or refused when the pace allows.
 //!
-//! A request that finds no slot for its fetch ([`crate::admission`]) waits here itself. Where memory suffices for no request its
-//! connection waits, and the request isn't read: the kernel has it, and it costs no more memory than an idle connection.
+//! A request that finds no slot for its fetch ([`crate::admission`]) waits here itself. If memory is too short for any
+//! request, its connection waits and the request isn't read: the kernel holds it, and it costs no more memory than an
+//! idle connection.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

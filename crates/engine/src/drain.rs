@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Who is told that this worker takes no new requests on the connections that it has.
+//! The tasks to be woken, and the clients to be informed, when this worker takes no new requests on its connections.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::task::Waker;

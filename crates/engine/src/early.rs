@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Early data (RFC 8470): requests that came before their client's handshake was done. Whoever has recorded them could have sent them
-//! again, so only what is safe is done meanwhile, origins are told (`Early-Data: 1`), and one that answers 425 is asked once more, later.
+//! Early data (RFC 8470): requests that came before their client's handshake was done. An attacker could have replayed
+//! them, so only safe methods are served meanwhile, origins are informed (`Early-Data: 1`), and an origin that responds
+//! with 425 is asked once more after the handshake.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;

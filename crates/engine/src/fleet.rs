@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The fleet as transactions see it: what VCL bans and purges is put into the fleet's log, nobody is told that it is done before it is
-//! there, and what may be found in the cache is what the log's follower allows.
+//! The fleet as transactions see it. Bans and purges by VCL are appended to the fleet's log and acknowledged once they
+//! are there. The log's follower decides which cached objects may be found.
 //!
 //! A server without a fleet has none of this but an empty [`Fleet`]. A lookup looks at one flag, [`Engine::is_restricted`], whether
 //! there is a fleet or not.
 //!
-//! Not put into the log: what an answer invalidates by RFC 9111, which every cache does for itself, and what `vcl_init` bans, which every
-//! node runs.
+//! Two kinds of invalidations aren't logged: those that a response causes by RFC 9111, which every cache does for
+//! itself, and bans in `vcl_init`, which every node runs.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Makes forms of stored bodies, in the background: what is delivered unpacked again and again is unpacked once, what many clients
-//! like better in another coding is packed in that.
+//! Makes forms of stored bodies in the background. A body that is delivered decompressed again and again is
+//! decompressed once, and a body that many clients prefer in another encoding is compressed in that.
 //!
-//! A form is unpacked by a task of the thread whose delivery wanted it, in the same bounded steps as a delivery. What is to be packed
-//! goes to `packer`. `cache::forms` says when a form is worth it, and what it may take.
+//! A task of the thread whose delivery wanted the form decompresses the body, in the same bounded steps as a delivery.
+//! Bodies to be compressed go to `packer`. `cache::forms` decides when a form is worthwhile and how large it may be.
 
 use std::pin::pin;
 use std::sync::Arc;

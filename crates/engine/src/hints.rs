@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The links that pages had when they were fetched last, for who asks for such a page while it isn't there: a 103 (Early Hints, RFC 8297).
-//! By digest, and bounded: the page that was fetched longest ago goes first. Only fetches look at it.
+//! The links of recently fetched pages, for clients that request such a page while it isn't in the cache: they receive
+//! a 103 (Early Hints, RFC 8297). Links are found by digest and bounded: the page that was fetched longest ago makes
+//! room. Only fetches use this.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Interim responses (RFC 9110 15.2) on their way from a fetch to the client that waits for it; both are on one thread.
 //!
-//! They are for who asked, at the moment of asking: never stored, and not for those who wait for the same object. No VCL sees
-//! them, so only what can't do what a response does goes on: 102, which says nothing, and from 103 what RFC 8297 has it for.
+//! They are only for the client whose request caused the fetch, at that moment: they are never stored, and aren't sent
+//! to clients that wait for the same object. VCL doesn't see them. So only those without the effects of a response are
+//! forwarded: 102, which says nothing, and from 103 the headers for which RFC 8297 has it.
 
 use message::hop::{self, Filter};
 use message::{Head, names};

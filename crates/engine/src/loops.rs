@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Requests that come back. A request that goes to one of this server's own listeners carries a mark in `CDN-Loop` (RFC 8586): this
-//! worker's name and a keyed hash of the request as it came in. A request that comes in with the mark of a request like itself would wait
-//! for itself at a busy object: it is answered 508. A server that asks itself for something else isn't hindered, nor is one whose VCL
-//! passes a request to itself: nobody waits for a pass, so that only the number of passes is bounded.
+//! Detects requests that come back. A request to one of this server's own listeners carries a mark in `CDN-Loop` (RFC
+//! 8586): this worker's name and a keyed hash of the request as it came in. A request that comes in with its own mark
+//! would wait for itself at a busy object, so it gets a 508. A server may ask itself for other objects, and VCL may
+//! pass a request to the same server: nobody waits for a pass, so only the number of passes is bounded.
 //!
-//! A client can't make a mark, and one that repeats a mark it was shown is refused itself. Requests to other servers carry none.
+//! A client can't make a mark, and one that repeats a mark that it has seen is refused itself. Requests to other
+//! servers carry none.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Packs bodies in a thread of its own, which has the least share of the processor and rests as long as it has worked: packing hard
-//! takes a second for a megabyte, and no request waits for it.
+//! Compresses bodies in a thread of its own, which has the least share of the processor and rests as long as it has
+//! worked. Hard compression takes a second for a megabyte; no request waits for it.
 //!
-//! Its queue is bounded. A body for which there is no room isn't packed now; it is asked for again.
+//! The queue is bounded. A body for which there is no room isn't compressed now; a later request asks for it again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

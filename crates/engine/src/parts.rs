@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Objects of which parts are stored, and the rest isn't (RFC 9111 3.3, 3.4): what is known of the parts, and what a request wants of them.
+//! Objects of which only parts are stored (RFC 9111 3.3, 3.4): the stored parts, and the parts that a request needs.
 //!
 //! ```text
 //! head   that of the whole object: 200, with its length
 //! body   the parts, one behind the other in order
 //! ```
 //!
-//! Parts of an object are put together when all have one strong validator and one length of the whole; nothing else tells that they are of one
-//! version. An object that has all its bytes is one like any other.
+//! Parts are combined into one object if all have the same strong validator and the same total length; nothing else
+//! shows that they are of one version. An object with all its bytes is an ordinary object.
 
 use std::ops::Range;
 

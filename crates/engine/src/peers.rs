@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The second tier as transactions see it: whom a miss asks before the origin, how the members fare, and what this node asks for.
+//! The second tier as transactions see it: the peer that a miss asks before the origin, the state of the members, and
+//! the keys that this node is asking for.
 //!
-//! A server without `--peers` has none of this but an empty cell. A hit of a client looks at nothing here.
+//! A server without `--peers` has only an empty cell. A client's hit looks at nothing here.
 //!
-//! * A miss that may be cached asks the key's owner ([`Peers::route`], `bereq::peer`), and takes what that says of the object's lives.
-//! * Who asks proves that it is a member ([`hop`]); a request that a peer sends goes to the origin and no further (`req::peer`).
-//! * Two nodes that each take the other for the owner would wait for each other's fetches: so a peer's request that would wait for a fetch
-//!   that itself asks a peer is refused ([`Peers::is_asking`]), whatever the nodes know of the members.
+//! * A miss that may be cached asks the key's owner ([`Peers::route`], `bereq::peer`), and adopts the object's lifetime
+//!   from its response.
+//! * The asking node proves that it is a member ([`hop`]). A peer's request goes to the origin and no further
+//!   (`req::peer`).
+//! * Two nodes that each take the other for the owner would wait for each other's fetches. So a peer's request is
+//!   refused if it would wait for a fetch that itself asks a peer ([`Peers::is_asking`]), whatever the nodes know of
+//!   the members.
 
 pub(crate) mod hop;
 pub(crate) mod lives;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What origins have said of the queries of their URLs (No-Vary-Search, `message::rfc9111::QueryVariance`): by host and path, and
-//! bounded. Only requests by RFC 9111 look at it.
+//! The significance of URLs' queries, as origins declare it (No-Vary-Search, `message::rfc9111::QueryVariance`), by
+//! host and path, and bounded. Only requests by RFC 9111 use it.
 //!
-//! Objects of a path of which something is known are found under an alias: the digest of the URL reduced to what matters, with a number
-//! that is drawn when that is learned. So an object is found under an alias only by requests that go by what its own response said, and
-//! none that a purge couldn't reach comes back when an origin changes its mind, or after a restart.
+//! Objects of such a path are found under an alias: the digest of the URL reduced to its significant part, with a
+//! number that is drawn when the declaration is learned. So only requests under the declaration of an object's own
+//! response find it under an alias. And no object that a purge couldn't reach comes back when an origin changes its
+//! declaration, or after a restart.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};

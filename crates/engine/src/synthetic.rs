@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! An answer that is made here: to a client (`vcl_synth`), or in the place of a backend's (`vcl_backend_error`).
+//! A synthetic response: to a client (`vcl_synth`), or instead of a backend's (`vcl_backend_error`).
 
 use crate::classes::Refusal;
 

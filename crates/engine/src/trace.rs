@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The parameter `traceparent`: requests continue their client's trace or begin one, and origins are told who asks them
-//! (W3C Trace Context). What a transaction's number in its trace is follows from its vxid, so that readers of the log find the same.
+//! The parameter `traceparent`: requests continue their client's trace or begin one, and origins receive it (W3C Trace
+//! Context). A transaction's number in its trace follows from its vxid, so that readers of the log calculate the same
+//! one.
 
 use std::hash::{BuildHasher, RandomState};
 

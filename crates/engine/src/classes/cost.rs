@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What requests cost a backend, learned from how long it took to answer their like: those of the same host and path, or, while too little is known
-//! of that, of the same directory. A geometric mean that forgets, and that one answer can't move far. A table of fixed size: who is known
-//! longest without having been seen again makes room.
+//! The cost of requests to a backend, estimated from its response times for similar requests: those with the same host
+//! and path or, while too few of these were measured, the same directory. The estimate is a geometric mean that
+//! forgets, and that one response can't move far. The table has a fixed size: the entry that was seen longest ago makes
+//! room.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Classes of requests that need a backend (the parameter `classes`): each has so many workers, so many chairs for who waits for one, in the
-//! order in which they came, and a patience. Who finds no chair is refused, and may keep a place in the waiting room (`room`) until he comes again.
+//! Classes of requests that need a backend (the parameter `classes`). Each has a number of workers, a queue for them
+//! (its `chairs`, first come, first served), and a patience. A request that finds no free slot in the queue is refused,
+//! and may keep a place in the waiting room (`room`) until its visitor comes again.
 //!
-//! A worker is held by a fetch, from before it begins until it has ended: who waits for somebody else's fetch of the same object, a hit, a stale
-//! object that is delivered while it is refreshed, hold none. A refresh takes a worker that is free, and else isn't begun. A request in a
-//! chair holds no slot among the transactions (`admission`). All of it is under one lock that no hit takes.
+//! A fetch holds a worker from before it begins until it has ended. Hits, requests that wait for another request's
+//! fetch, and stale objects that are delivered while they are refreshed hold none. A refresh takes a free worker or
+//! isn't begun. A request in the queue holds no slot among the transactions (`admission`). Everything is under one lock
+//! that no hit takes.
 
 mod cost;
 mod room;

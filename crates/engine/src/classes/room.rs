@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The waiting room of a class: who found no chair and has a token. Places are numbers in the order in which their visitors came first; one lasts as
-//! long as its visitor comes again in time.
+//! The waiting room of a class, for visitors with a token who found no slot in the queue. Places are numbers in the
+//! order of first arrival. A place lasts as long as its visitor comes again in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Tokens of the waiting room: a place, signed by the manager's key together with the name of its class (HMAC-SHA-256, 128 bits of it). A place
-//! is when its visitor came first, in milliseconds, and a number that tells apart those of one millisecond.
+//! Tokens of the waiting room: a place, signed together with the name of its class by the manager's key (HMAC-SHA-256,
+//! truncated to 128 bits). A place consists of the time of its visitor's first arrival in milliseconds and a number
+//! that distinguishes those of the same millisecond.
 //!
-//! A token says nothing that its owner couldn't know, and gives nothing but that place, for one time: the room knows who is in it. Only tokens of before
-//! this worker's birth are believed without that, so that a worker's death costs nobody his place.
+//! A token contains nothing that its owner couldn't know, and is good for one use of that place, since the room has a
+//! list of its places. Only tokens from before this worker's start are accepted without being on the list, so that
+//! nobody loses a place when a worker dies.
 
 use base::Real;
 use hmac::{Hmac, KeyInit, Mac};

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The field by which a member of the tier knows another one's request: who asks whom, when, how far the fleet's log must have been
-//! carried out, and a code over these and the request's target that only a member can make (HMAC-SHA256 by the members' common secret).
+//! The header by which a member of the tier recognizes another member's request. It has the names of both nodes, the
+//! time, the position up to which the fleet's log must have been carried out, and a code over these and the request's
+//! target that only a member can make (HMAC-SHA256 with the members' common secret).
 //!
-//! A list of addresses would be less: behind a proxy or on one machine clients and members share addresses. The secret itself never
-//! travels. Who overhears a field can send the same request for the same target to the same node for a minute, and no other.
+//! A list of addresses would be weaker: behind a proxy or on one machine clients and members share addresses. The
+//! secret itself is never sent. Someone who intercepts a header can send the same request for the same target to the
+//! same node for a minute, and no other.
 //!
 //! ```text
 //! Lacquer-Peer: 1 from=a to=b at=1764260000.250 log=3f2a...:17 mac=9c..

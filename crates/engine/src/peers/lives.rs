@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the owner of a key says of an object beside its head: how long it lives on, so that nobody serves it for longer than the owner does.
+//! The object's lifetime, which a key's owner sends beside the head, so that no node serves an object for longer than
+//! its owner does.
 //!
 //! ```text
 //! Lacquer-Object: age=12.345 ttl=47.655 grace=10.000 keep=0.000 took=0.002 [uncacheable] [hot]
 //! ```
 //!
-//! Seconds. `ttl` is what is left of it, below 0 of an object that is served in its grace; `took`: from the request to the answer, so
-//! that the asking node knows how old the answer can be at most when it comes.
+//! All values are in seconds. `ttl` is the remaining ttl, negative for an object served in grace. `took` is the time
+//! from the request to the response, from which the asking node calculates the response's greatest possible age.
 
 use base::Real;
 
