@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A running server, ours or a genuine varnishd: who it is, what it counts, what its CLI tells. It is asked, never told.
+//! A running server, ours or a genuine varnishd: its processes, counters and CLI replies. The doctor asks it and
+//! changes nothing.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

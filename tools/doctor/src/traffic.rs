@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the log says of requests and fetches, added up as far as rules want it. Memory is bounded: so many URLs, so many
-//! bytes of each, so many variants of one and of all; what is beyond is counted as such.
+//! Totals of the requests and fetches in a log, as far as rules need them. Memory is bounded by limits on URLs, on
+//! bytes of each, and on variants of one and of all; the number of items beyond a limit is counted.
 
 mod times;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Each rule finds its planted fault, and nothing else does; on a sound host and server all are silent.
+//! Each rule finds its planted fault, and no other rule does; on a faultless host and server all are silent.
 
 use std::collections::BTreeMap;
 use std::fs;
