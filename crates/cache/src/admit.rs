@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Admission to the front: a long body that is in its store's home alone is brought to memory once it is used again, beside
-//! those who read it, if there is room or it has been used more often than what would have to go. One task does that, one object
-//! after the other; what it can't keep up with stays where it is.
+//! Admission to the front: a long body that is only in its store's home is copied to memory once it is used again,
+//! while its readers go on. It must fit, or have been used more often than the objects that would be evicted for it.
+//! One task does that, one object after the other; objects beyond its speed stay where they are.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use storage::{Body, HomeRest, Store, StoreError};
 use crate::cache::{Cache, Shared};
 use crate::objcore::{Objcore, State};
 
-/// A body that takes more than one part in so many of its front stays in the home.
+/// Divisor: a body larger than one part in `SHARE` of its front stays in the home.
 const SHARE: u64 = 8;
 /// Objects that wait to be admitted at most.
 const MOST_WAITING: usize = 256;
@@ -60,7 +60,7 @@ impl Admissions {
 }
 
 impl Cache {
-    /// Whether there may be anything to do for [`Cache::admit`].
+    /// True if a store has a home, so that [`Cache::admit`] may have work to do.
     pub fn has_homes(&self) -> bool {
         !self.shared().homes.is_empty()
     }
@@ -87,7 +87,8 @@ impl Shared {
         }
     }
 
-    /// Whether so many bytes of a body find room, or it is used more than what has to go for them.
+    /// True if the store has room for `bytes` of a body, or the object is used more than those that would be evicted
+    /// for it.
     fn is_worth_room(&self, store: &Store, rest: &HomeRest, bytes: u64) -> bool {
         let has_room = store.free_bytes().is_none_or(|free| free >= bytes);
         has_room || self.evictors[store.id() as usize].is_before_next(rest.uses().into())
@@ -113,7 +114,7 @@ impl Shared {
         }
     }
 
-    /// The body in blocks of the front; `None`: there is no room, it can't be read, or nobody wants it any more.
+    /// The body in blocks of the front; `None` if there is no room, it can't be read, or no request wants it any more.
     async fn read_body(&self, store: &Store, oc: &Objcore, rest: &HomeRest) -> Option<Body> {
         let (mut body, mut nukes_left) = (Body::default(), self.hot_params.nuke_limit());
         let mut reading = Reading { rest, reader: None };

@@ -35,14 +35,14 @@ const STRIDE: usize = 64;
 /// Steps of the walk made for one eviction from a store that is full of survivors, at most.
 const STEPS_FOR_ROOM: usize = 16;
 
-/// A time of origin may be so many seconds ahead of now; a record that says more is damaged.
+/// Seconds that a time of origin may be ahead of now; a record with a later one is damaged.
 const AHEAD: f64 = 1.0;
 
-/// Whether there are survivors, and how far the walk over them has come.
+/// The state of the walk over the survivors.
 #[derive(Default)]
 pub(crate) struct Adoption {
     is_on: AtomicBool,
-    /// Held during a step, so that who finds the end knows that nobody has a step before it in hand.
+    /// Held during a step: the thread that finds the walk's end knows that no earlier step is still in progress.
     walk: Lock<Walk>,
 }
 
@@ -53,13 +53,13 @@ struct Walk {
 }
 
 impl Adoption {
-    /// Whether there may be survivors that aren't in the index.
+    /// True while there may be survivors that aren't in the index.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Acquire)
     }
 }
 
-/// What is freed after the unlock.
+/// Things to be freed after the shard's lock is released.
 #[derive(Default)]
 struct Rejects {
     survivors: Vec<Survivor>,
@@ -83,8 +83,8 @@ impl Cache {
         has_survivors
     }
 
-    /// Forgets all survivors of a former worker, as nobody knows which of them were banned or purged. Before the first
-    /// lookup, in the place of [`Cache::adopt_survivors`].
+    /// Forgets all survivors of a former worker, because it is unknown which of them were banned or purged. Call it
+    /// before the first lookup, instead of [`Cache::adopt_survivors`].
     pub fn disown_survivors(&self) {
         assert!(!self.is_adopting(), "survivors are adopted or disowned");
         self.shared().release_tags();
@@ -98,13 +98,14 @@ impl Cache {
         }
     }
 
-    /// Whether there may be survivors that aren't in the index yet.
+    /// True while there may be survivors that aren't in the index.
     pub fn is_adopting(&self) -> bool {
         self.shared().adoption.is_on()
     }
 
-    /// Adopts the survivors of some more digests, about `budget`, and tells which of them were over. False: none are left,
-    /// and what no record holds is free. Not for a serving thread: the last step takes a while.
+    /// Adopts the survivors of about `budget` more digests, and calls `tell` for those that have expired. Returns
+    /// `false` if none are left and all memory that no record holds is free. Don't call it on a serving thread: the
+    /// last step takes a while.
     pub fn adopt_some(&self, budget: usize, tell: &mut dyn FnMut(Event)) -> bool {
         let shared = self.shared();
         for _ in 0..budget.div_ceil(STRIDE) {
@@ -116,15 +117,17 @@ impl Cache {
         true
     }
 
-    /// A purge by key of the former worker, with its number, that may not have reached all objects: each survivor with that
-    /// key whose fetch began before it counts as purged, softly if a moment is given. Before [`Cache::adopt_survivors`].
+    /// Holds a purge by key of the former worker, with its number, that may not have reached all objects. Each survivor
+    /// with that key whose fetch began earlier counts as purged, softly if a moment is given. Call it before
+    /// [`Cache::adopt_survivors`].
     pub fn hold_tag_purge(&self, key: &[u8], soft: Option<base::Mono>, seq: u64) {
         self.shared().tags.hold(key, soft, seq);
     }
 }
 
 impl Shared {
-    /// Adopts the survivors of a digest, and tells which of them were over; whether there were any.
+    /// Adopts the survivors of a digest, and calls `tell` for those that have expired. Returns `true` if there were
+    /// any.
     pub fn adopt(&self, digest: &Digest, tell: &mut dyn FnMut(Event)) -> bool {
         let mut rejects = Rejects::default();
         let has_survivors = {
@@ -186,8 +189,9 @@ impl Shared {
         Some(oc)
     }
 
-    /// Brings an object up to date that was in no index for a while: what has ended it, or `None`. Its fetch began at `began`,
-    /// and it knows the bans up to `ban_seq`. Its lives may be shorter then.
+    /// Applies the bans and purges that came while an object was in no index. Returns the cause if the object has
+    /// ended. Its fetch began at number `began`, and it was tested against the bans up to `ban_seq`. May shorten its
+    /// times.
     pub fn overtaken_meanwhile(
         &self,
         oc: &Arc<Objcore>,
@@ -218,7 +222,7 @@ impl Shared {
         self.main.adopt_refused.inc();
     }
 
-    /// One step of the walk; false at its end. Tells after the unlock which were over.
+    /// Makes one step of the walk; returns `false` at its end. Calls `tell` for expired survivors after the unlock.
     fn walk_on(&self, tell: &mut dyn FnMut(Event)) -> bool {
         if !self.adoption.is_on() {
             return false;
@@ -252,7 +256,7 @@ impl Shared {
 
     /// The walk has come to its end.
     fn end_adoption(&self) {
-        // Whoever was given survivors before that had its shard's lock: it has them in the index now.
+        // A thread that took survivors before that held its shard's lock: they are in the index now.
         self.shards.iter().for_each(|shard| drop(shard.lock()));
         if !self.adoption.is_on.swap(false, Release) {
             return;
@@ -266,7 +270,8 @@ impl Shared {
 
 /// The record of an objcore. The caller has the shard's lock, but for [`Shared::fields_of`] and [`Shared::is_to_survive`].
 impl Shared {
-    /// What is known of a fetched object. Some of it may change until the object has its bytes: see [`Objcore::set_bytes`].
+    /// The record's fields for a fetched object. Some may change until the object has its bytes: see
+    /// [`Objcore::set_bytes`].
     pub fn fields_of(&self, oc: &Objcore, lengths: HeadLengths) -> RecordFields {
         let HeadLengths { head, spec, values, aux } = lengths;
         let (digest, xid, lives, hits) =
@@ -288,13 +293,13 @@ impl Shared {
         }
     }
 
-    /// Whether the object may be found again: else there is no use for a record.
+    /// True if lookups may find the object later. Otherwise a record is of no use.
     pub fn is_to_survive(&self, oc: &Objcore) -> bool {
         let is_found = oc.times().ttl > 0.0 && oc.ban_seq.get() != NO_BAN;
         is_found && oc.state() == State::Stored && !oc.is_overtaken()
     }
 
-    /// An object that is whole survives from now on, unless it has left the index or is there for older requests only.
+    /// Makes a complete object survive the worker, unless it has left the index or is only there for older requests.
     pub fn publish_record(&self, oc: &Objcore) {
         let Some(record) = oc.record() else { return };
         if oc.state() != State::Stored || oc.is_overtaken() {
@@ -314,12 +319,13 @@ impl Shared {
     }
 }
 
-/// Whether the lengths and flags of a record can be true of what it holds.
+/// True if the lengths and flags of a record are consistent with what it holds.
 fn is_sound(survivor: &Survivor) -> bool {
     has_parts(&survivor.fields, survivor.head.len() as u64, survivor.rest.is_none())
 }
 
-/// Whether a head block of so many bytes can have the parts that the fields tell of, and flags be of a stored object.
+/// True if a head block of `bytes` can hold the parts whose lengths the fields give, and the flags are those of a
+/// stored object.
 pub(crate) fn has_parts(fields: &RecordFields, bytes: u64, has_body: bool) -> bool {
     let RecordFields { flags, head_len, spec_len, values_len, aux_len, .. } = *fields;
     let len: u64 = [head_len, spec_len, values_len, aux_len].into_iter().map(u64::from).sum();

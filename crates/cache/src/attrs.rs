@@ -5,11 +5,11 @@ use base::{Mono, Vxid};
 use message::Coding;
 use storage::Lives;
 
-/// The three lives of an object and when they began. Seconds on the monotonic clock; of grace and keep as many digits are kept
-/// as an `f32` has.
+/// TTL, grace and keep of an object and the moment at which they began, in seconds on the monotonic clock. Grace and
+/// keep have the precision of an `f32`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Times {
-    /// When the object was fresh at the origin (its age runs from here).
+    /// Moment at which the object was fresh at the origin; its age counts from here.
     pub t_origin: Mono,
     /// Seconds it is fresh.
     pub ttl: f64,
@@ -34,32 +34,32 @@ impl From<Times> for Lives {
 }
 
 impl Times {
-    /// When it stops being fresh; `max_ttl` is `req.ttl`.
+    /// The end of the ttl; `max_ttl` is `req.ttl`.
     pub fn fresh_until(&self, max_ttl: Option<f64>) -> Mono {
         let ttl = max_ttl.filter(|&limit| limit > 0.0 && limit < self.ttl).unwrap_or(self.ttl);
         self.t_origin.plus(ttl)
     }
 
-    /// When its grace ends; the limits are `req.ttl` and `req.grace`.
+    /// The end of grace; the limits are `req.ttl` and `req.grace`.
     pub fn grace_until(&self, max_ttl: Option<f64>, max_grace: Option<f64>) -> Mono {
         let grace = max_grace.filter(|&limit| limit >= 0.0 && limit < self.grace).unwrap_or(self.grace);
         self.fresh_until(max_ttl).plus(grace)
     }
 
-    /// When it goes.
+    /// The end of keep, when the object is removed.
     pub fn dead_at(&self) -> Mono {
         self.t_origin.plus(self.ttl + self.grace + self.keep)
     }
 }
 
-/// What later requests may do with an object.
+/// The use that later requests may make of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Reuse {
-    /// A hit while its lives last.
+    /// Lookups may hit the object until its times are over.
     #[default]
     Hit,
-    /// The same, and it may be revalidated with a conditional fetch.
+    /// Like `Hit`, and the object may be revalidated with a conditional fetch.
     HitOrRevalidate,
     /// Uncacheable for its TTL: every request fetches for itself.
     HitForMiss,
@@ -70,29 +70,24 @@ pub enum Reuse {
 /// Facts about an object; the ones the cache doesn't act on are carried for the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags {
-    /// What later requests may do with it.
     pub reuse: Reuse,
-    /// Never in the index.
+    /// The object is never in the index.
     pub is_private: bool,
-    /// The coding that its filters made of the body or checked it to be in, so that it can be undone. A body that no filter
-    /// looked at is delivered as it came: this is [`Coding::Identity`] then, whatever its Content-Encoding says.
+    /// The encoding that its filters gave the body or verified, so that it can be undone. A body that no filter looked
+    /// at is delivered as it came: its encoding is [`Coding::Identity`], whatever Content-Encoding says.
     pub coding: Coding,
     /// A filter changed Content-Encoding: a later 304's must not replace it, and its strong ETag isn't this body's.
     pub is_recoded: bool,
-    /// It has an ESI program.
     pub has_esi: bool,
 }
 
 impl Flags {
-    /// No special flags.
     pub const NONE: Flags =
         Flags { reuse: Reuse::Hit, is_private: false, coding: Coding::Identity, is_recoded: false, has_esi: false };
-    /// A hit-for-miss object.
     pub const HIT_FOR_MISS: Flags = Flags { reuse: Reuse::HitForMiss, ..Flags::NONE };
-    /// A hit-for-pass object.
     pub const HIT_FOR_PASS: Flags = Flags { reuse: Reuse::HitForPass, ..Flags::NONE };
 
-    /// Whether the object only says "don't cache".
+    /// True if the object only says "don't cache".
     pub fn is_uncacheable(self) -> bool {
         match self.reuse {
             Reuse::Hit | Reuse::HitOrRevalidate => false,
@@ -100,7 +95,7 @@ impl Flags {
         }
     }
 
-    /// Whether it was fetched for one request: passed on, or a marker for later ones.
+    /// True if the object was fetched for one request: a pass, or a marker for later requests.
     pub fn is_passed(self) -> bool {
         self.is_private || self.is_uncacheable()
     }
@@ -117,7 +112,7 @@ impl PackedFlags {
     pub const ESI: u8 = 1 << 4;
     const CODING: u32 = 5;
 
-    /// Those of a stored object as a record has them; `None` for what can't be.
+    /// The flags of a stored object from its record; `None` if they are impossible.
     pub fn of_stored(bits: u8) -> Option<PackedFlags> {
         let is_possible = bits & Self::PRIVATE == 0 && bits >> Self::CODING <= 3;
         is_possible.then_some(PackedFlags(bits))
@@ -154,23 +149,22 @@ impl From<Flags> for PackedFlags {
     }
 }
 
-/// What a fetch knows of its object when the head is stored.
+/// The attributes of an object that its fetch knows when the head is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attrs {
-    /// Times; an object whose ttl is not above 0 is never found by a lookup.
+    /// The object's times. No lookup finds an object whose ttl isn't above 0.
     pub times: Times,
-    /// The fetch.
+    /// Transaction of the fetch.
     pub xid: Vxid,
-    /// Facts.
     pub flags: Flags,
 }
 
 /// The variant an object is: the field names of its Vary, and the values the fetch had for them. Both are opaque here.
 #[derive(Clone, Copy, Debug)]
 pub struct Vary<'a> {
-    /// Which fields (given to [`crate::Request::vary_values`]).
+    /// The names of the header fields, as given to [`crate::Request::vary_values`].
     pub spec: &'a [u8],
-    /// What they were.
+    /// The values that the fetch had for them.
     pub values: &'a [u8],
 }
 

@@ -10,7 +10,7 @@ use crate::cache::{Cache, ShardInner, Shared};
 use crate::heap::Heap;
 use crate::objcore::{NO_SLOT, Objcore, State};
 
-/// What there is.
+/// Counts of what the cache holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
     /// Objcores that are being fetched, passes aside.
@@ -21,7 +21,7 @@ pub struct Audit {
     pub waiting: usize,
     /// Records that survive, of objects in the index.
     pub records: usize,
-    /// What the finished objects of each store are charged with.
+    /// Bytes charged to each store for its finished objects.
     pub bytes: BTreeMap<StoreId, u64>,
 }
 
@@ -94,7 +94,7 @@ impl Audit {
 }
 
 impl Audit {
-    /// What only older requests may find, or isn't whole, doesn't survive; what has a record else does.
+    /// Checks that an object's record survives unless the object was overtaken or isn't whole.
     fn see_record(&mut self, oc: &Objcore, shared: &Shared) -> Result<(), String> {
         let Some(record) = oc.record() else { return Ok(()) };
         let is_published = shared.stores().get(oc.store()).is_published(record);

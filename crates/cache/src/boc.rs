@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A fetch in progress: its state, the body so far, who waits for more.
+//! A fetch in progress: its state, the body so far, and the readers that wait for more.
 //!
 //! ```text
 //! ReqDone -> PrepStream -> Stream{fetched} -> Finished{length}
@@ -49,12 +49,9 @@ pub enum BocState {
         /// Body bytes so far.
         fetched: u64,
     },
-    /// Whole.
-    Finished {
-        /// Body bytes.
-        length: u64,
-    },
-    /// Broken off.
+    /// The fetch is complete.
+    Finished { length: u64 },
+    /// The fetch was broken off.
     Failed(FetchFailed),
 }
 
@@ -82,20 +79,20 @@ pub(crate) type VaryGuess = (Box<[u8]>, Box<[u8]>);
 
 /// See the module. The atomics are read without the lock. Only the fetch writes them, except the client counts.
 pub(crate) struct Boc {
-    /// What is known of the object until it has bytes: digest, times, fetch, hits.
+    /// The object's digest, times, fetch and hits, until it has bytes.
     pub facts: OwnFacts,
     head_block: OnceLock<HeadBlock>,
-    /// What a request must look like that waits for this fetch: a guess from the older variants.
+    /// A guess, from the older variants, of the requests that this fetch will suit.
     pub vary_guess: Option<VaryGuess>,
-    /// [`BocState::rank`]; from Stream on it changes under the lock, so that nobody waits for what has come.
+    /// [`BocState::rank`]. Changes under the lock from Stream on, so that no reader waits for bytes that are there.
     rank: AtomicU8,
     /// Body bytes so far.
     fetched: AtomicU64,
     /// The body goes to one reader and isn't kept.
     transit: AtomicBool,
-    /// Whoever reads it does so here to the end, also once it is whole.
+    /// Readers stay here to the end, also once the body is complete.
     stays: AtomicBool,
-    /// Its store is full: what comes of a transit body is of nobody's account, and no more comes before that is taken.
+    /// The store is full: body bytes in transit are charged to no store, and the next ones wait until these are taken.
     squeezed: AtomicBool,
     clients: AtomicU32,
     /// Set after the first of them is counted.
@@ -104,12 +101,12 @@ pub(crate) struct Boc {
 }
 
 struct Inner {
-    /// Of a failed fetch.
+    /// The reason of a failed fetch.
     reason: FetchFailed,
     body: Body,
-    /// What of the body isn't in memory any more can be read from here.
+    /// The source for parts of the body that aren't in memory any more.
     stored: Option<Arc<dyn StoredBody>>,
-    /// That is what is before this offset.
+    /// Offset in the body before which bytes were dropped from memory.
     left: u64,
     /// Most bytes a transit body may be ahead of its reader.
     room: Option<u64>,
@@ -120,7 +117,7 @@ struct Inner {
     soft_purge: Option<SoftPurge>,
 }
 
-/// Those who wait for more, by number. Nearly always one: it has a place that needs no memory of its own.
+/// Readers that wait for more bytes, by number. There is nearly always one, whose place needs no allocation.
 #[derive(Default)]
 struct Waiters {
     first: Option<(u64, Waker)>,
@@ -128,7 +125,7 @@ struct Waiters {
 }
 
 impl Waiters {
-    /// Waits, or goes on waiting.
+    /// Adds a waiter or renews its waker.
     fn insert(&mut self, id: u64, waker: &Waker) {
         if let Some((_, old)) = self.first.iter_mut().chain(&mut self.more).find(|(other, _)| *other == id) {
             return old.clone_from(waker);
@@ -150,7 +147,7 @@ impl Waiters {
     }
 }
 
-/// A purge that came while the object was fetched and leaves it some life; several count as one, from the first one's time.
+/// A soft purge that came while the object was fetched. Several count as one, from the first one's time.
 #[derive(Clone, Copy)]
 pub(crate) struct SoftPurge {
     pub seq: u64,
@@ -158,11 +155,11 @@ pub(crate) struct SoftPurge {
     pub purge: Purge,
 }
 
-/// What a reader finds at its offset.
+/// The result of reading at an offset.
 pub(crate) enum ReadState {
     Bytes(Buf),
     End,
-    /// It isn't in memory any more, but there.
+    /// The bytes aren't in memory any more but can be read from here.
     Stored(Arc<dyn StoredBody>),
     /// The body moved into the objcore.
     Moved,
@@ -201,7 +198,7 @@ impl Boc {
         Digest(self.facts.facts().digest())
     }
 
-    /// Notes what is known when the head is stored; the objcore is busy.
+    /// Notes the attributes known when the head is stored. The objcore is busy.
     pub fn describe(&self, attrs: &Attrs) {
         self.facts.set_xid(attrs.xid.0);
         self.facts.facts().set_lives(attrs.times.into());
@@ -227,7 +224,7 @@ impl Boc {
         }
     }
 
-    /// [`Boc::state`] of who has the lock.
+    /// [`Boc::state`] for a caller that holds the lock.
     fn state_in(&self, inner: &Inner) -> BocState {
         match self.rank.load(Relaxed) {
             4.. => BocState::Failed(inner.reason),
@@ -329,12 +326,12 @@ impl Boc {
         inner.stored = Some(stored);
     }
 
-    /// Whether it let go of any.
+    /// True if body bytes were dropped from memory.
     pub fn has_let_go(&self) -> bool {
         self.inner.lock().left > 0
     }
 
-    /// Where all of it can be read, if it let go of some of it.
+    /// The source for the whole body, if parts of it were dropped from memory.
     pub fn stored(&self) -> Option<Arc<dyn StoredBody>> {
         self.inner.lock().stored.clone()
     }
@@ -351,7 +348,7 @@ impl Boc {
         inner.body.pieces().next().map_or(inner.body.len(), |piece| piece.end())
     }
 
-    /// From now on the body, which was to be kept, goes to the one client that there is, who may be behind.
+    /// Passes the body, which was to be kept, on to the only client, who may be behind.
     pub fn pass_on(&self, room: Option<u64>) {
         let mut inner = self.inner.lock();
         inner.consumed = inner.body.start();
@@ -359,17 +356,17 @@ impl Boc {
         self.set_transit();
     }
 
-    /// What there is of the body stays here for those who read it: it goes nowhere else.
+    /// Keeps the body here for its readers: it won't be moved into the objcore.
     pub fn keep_for_readers(&self) {
         self.stays.store(true, Relaxed);
     }
 
-    /// Whether readers go on in the objcore once it is whole.
+    /// True if readers continue in the objcore once the body is complete.
     pub fn is_moved_at_end(&self) -> bool {
         !self.is_transit() && !self.stays.load(Relaxed)
     }
 
-    /// Whether the store of a transit body is full. `true`: it wasn't so before.
+    /// Notes whether the store of a transit body is full. Returns `true` if it has just become full.
     pub fn set_squeezed(&self, is_squeezed: bool) -> bool {
         is_squeezed != self.is_squeezed() && !self.squeezed.swap(is_squeezed, Relaxed)
     }
@@ -378,12 +375,12 @@ impl Boc {
         self.squeezed.load(Relaxed)
     }
 
-    /// Handles of clients.
+    /// Number of clients with a handle.
     pub fn clients(&self) -> u32 {
         self.clients.load(Acquire)
     }
 
-    /// Wakes who waits, for something that isn't known here.
+    /// Wakes all readers because of an event outside the boc.
     pub fn wake_readers(&self) {
         let woken = std::mem::take(&mut self.inner.lock().waiters);
         woken.wake();
@@ -407,7 +404,7 @@ impl Boc {
         body
     }
 
-    /// A handle of a client came into being.
+    /// Counts a new handle of a client.
     pub fn client_in(&self) {
         self.clients.fetch_add(1, AcqRel);
         // Written once, not by each of them.
@@ -416,7 +413,7 @@ impl Boc {
         }
     }
 
-    /// A handle of a client is gone; the fetch may be for nobody now.
+    /// Counts a handle of a client that was dropped. Nobody may need the fetch any more.
     pub fn client_out(&self) {
         let before = self.clients.fetch_sub(1, AcqRel);
         assert!(before > 0, "more clients left a fetch than came");
@@ -427,12 +424,12 @@ impl Boc {
         }
     }
 
-    /// Whether anybody needs the rest: always for what will be stored.
+    /// True if somebody needs the rest of the body. An object that will be stored always counts as needed.
     pub fn is_wanted(&self) -> bool {
         !self.is_transit() || !self.had_client.load(Acquire) || self.clients.load(Acquire) > 0
     }
 
-    /// Ready once there is room for more: `Ok`, or `Err` when nobody needs more.
+    /// Ready once there is room for more bytes. The error means that nobody needs more.
     pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), ()>> {
         if !self.is_transit() {
             return Poll::Ready(Ok(()));
@@ -481,12 +478,12 @@ impl Boc {
                 return Poll::Pending;
             }
         }
-        // Who moved it there took all that waited.
+        // The thread that moved it there took all waiters.
         *id = None;
         Poll::Ready(state)
     }
 
-    /// Ready once there is something at `offset`. What lies before it has been consumed.
+    /// Ready once there are bytes at `offset`. Everything before it counts as consumed.
     pub fn poll_at(
         &self,
         cx: &mut Context<'_>,
@@ -526,7 +523,7 @@ impl Boc {
         found
     }
 
-    /// A waiter goes away. Everybody is woken by each event, so that it has nothing to pass on.
+    /// Removes a waiter. Each event wakes all waiters, so there is no wake-up to pass on.
     pub fn forget(&self, id: u64) {
         self.inner.lock().waiters.remove(id);
     }

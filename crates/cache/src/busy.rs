@@ -21,22 +21,21 @@ use crate::waiting::{RushReason, Waiter};
 
 /// Longest block a body is written in.
 const PIECE: usize = 64 << 10;
-/// Shorter appends are gathered: so many blocks in a row, or so many bytes, become one.
+/// Limits for gathering short appends: this many blocks in a row, or this many bytes, become one block.
 const SHORT_BLOCK: usize = 4 << 10;
 const SHORT_BLOCKS: usize = 16;
-/// What a record may take beside the bytes of its object.
+/// Estimate of the bytes that a record takes in addition to those of its object.
 const RECORD_BYTES: u64 = 512;
 
 /// The body is shorter or longer than was announced; the fetch has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrongLength {
-    /// Announced bytes.
+    /// Bytes that the response announced.
     pub declared: u64,
-    /// Bytes that came.
     pub fetched: u64,
 }
 
-/// Nobody needs the rest of this fetch: its only client is gone.
+/// Error: the only client of this fetch has gone, so nobody needs the rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unwanted;
 
@@ -55,9 +54,9 @@ pub struct Busy {
     events: Vec<Event>,
     /// Keys of the object, if keys are kept.
     tags: Vec<Box<[u8]>>,
-    /// The same as the object's record has them.
+    /// The keys as the object's record has them.
     record_tags: Vec<u8>,
-    /// What [`crate::tags::Tags::begin`] gave.
+    /// The number that [`crate::tags::Tags::begin`] returned.
     tags_began: Option<u64>,
 }
 
@@ -69,17 +68,17 @@ struct Filling {
     is_published: bool,
     /// The same object on its way into the store's home.
     writing: Option<Box<dyn Writing>>,
-    /// Where the body is on its way to its reader, when it can't be kept.
+    /// The store that a body passes through on its way to the reader, if it can't be kept.
     passed_in: Option<Arc<Store>>,
 }
 
 impl Busy {
-    /// Whether it is the right to fetch that object.
+    /// True if this fetches the given object.
     pub(crate) fn is_of(&self, oc: &Arc<Objcore>) -> bool {
         Arc::ptr_eq(&self.oc, oc)
     }
 
-    /// What names the objcore as long as this lives.
+    /// An address that identifies the objcore while this exists.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.oc) as usize
     }
@@ -111,12 +110,12 @@ impl Busy {
         ObjRef::with(self.oc.clone(), Some(self.boc.clone()))
     }
 
-    /// Whether requests are parked until this fetch has a head.
+    /// True if requests are parked until this fetch has a head.
     pub fn has_waiters(&self) -> bool {
         !self.is_private && self.cache.shared().shard(&self.boc.digest()).lock().heads.has_waiters(&self.boc.digest())
     }
 
-    /// Forgets the body so far, to fill the object anew. Only before it is published.
+    /// Forgets the body so far, so that the object can be filled again. Only before it is published.
     pub fn reset(&mut self) {
         assert!(!self.is_published(), "what others may read stays");
         self.boc.clear_body();
@@ -130,13 +129,13 @@ impl Busy {
         self.tags = tags;
     }
 
-    /// Whether it is a pass.
+    /// True for a pass.
     pub fn is_private(&self) -> bool {
         self.is_private
     }
 
-    /// Makes room in `store` for an object of so many bytes, as far as `nuke_limit` allows. False: it wouldn't fit. Nothing
-    /// is reserved.
+    /// Makes room in `store` for an object of `needed` bytes, as far as `nuke_limit` allows. Returns `false` if it
+    /// wouldn't fit. Reserves nothing.
     pub fn make_room(&mut self, store: &Store, needed: u64) -> bool {
         let shared = self.cache.shared();
         self.nukes_left = shared.hot_params.nuke_limit();
@@ -147,11 +146,12 @@ impl Busy {
         shared.make_room(store, needed, &mut self.nukes_left, &mut self.events)
     }
 
-    /// Stores the head. It isn't seen before [`Busy::start_stream`] (or [`Busy::finish`]); until then it may be stored
-    /// anew, elsewhere. With a hit-for-miss or hit-for-pass flag the body goes to the one client and isn't kept.
+    /// Stores the head. Nobody sees it before [`Busy::start_stream`] or [`Busy::finish`]; until then it may be stored
+    /// again, also in another store. With a hit-for-miss or hit-for-pass flag the body goes to the one client and isn't
+    /// kept.
     ///
     /// # Errors
-    /// [`NoSpace`] when eviction couldn't make room; the fetch may go on with another store.
+    /// [`NoSpace`] when eviction couldn't make room. The fetch may continue with another store.
     pub fn set_head(
         &mut self,
         store: &Arc<Store>,
@@ -162,10 +162,10 @@ impl Busy {
         self.set_head_and_aux_attrs(store, head, vary, attrs, &[])
     }
 
-    /// [`Busy::set_head`] with what [`Busy::set_aux_attrs`] would store beside it, in one block.
+    /// Does [`Busy::set_head`] and [`Busy::set_aux_attrs`] in one block.
     ///
     /// # Errors
-    /// As [`Busy::set_head`].
+    /// Those of [`Busy::set_head`].
     pub fn set_head_and_aux_attrs(
         &mut self,
         store: &Arc<Store>,
@@ -203,12 +203,12 @@ impl Busy {
         Ok(())
     }
 
-    /// Stores bytes beside the head that nothing here looks at, in place of what was stored so before; `has_esi`: there is an
-    /// ESI program among them. Needs [`Busy::set_head`]. Of an object that is published already, readers find the auxiliary attributes once
-    /// it is whole; of a pass never.
+    /// Stores opaque bytes beside the head, and replaces earlier ones. `has_esi` says that they include an ESI program.
+    /// Needs [`Busy::set_head`]. If the object is published already, readers find the attributes once it is complete;
+    /// in a pass they never do.
     ///
     /// # Errors
-    /// [`NoSpace`] when eviction couldn't make room; the object is as it was.
+    /// [`NoSpace`] when eviction couldn't make room. The object is unchanged.
     pub fn set_aux_attrs(&mut self, aux_attrs: &[u8], has_esi: bool) -> Result<(), NoSpace> {
         let filling = self.filling.as_mut().expect("the head is stored before what goes with it");
         let old = &filling.head_block;
@@ -268,8 +268,8 @@ impl Busy {
         Ok(())
     }
 
-    /// Ready when more should be appended: a body that is only passed on waits for its reader. `Err` when its client is
-    /// gone, so that the fetch can end.
+    /// Ready when more should be appended: a body that is only passed on waits for its reader. Fails when its client
+    /// has gone, so that the fetch can end.
     pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unwanted>> {
         if !self.boc.is_transit() {
             return self.poll_front(cx).map(Ok);
@@ -277,28 +277,28 @@ impl Busy {
         self.boc.poll_room(cx).map_err(|()| Unwanted)
     }
 
-    /// Ready once nobody needs the fetch: its only client is gone, and nothing of it is stored. For the fetch's own task:
-    /// there is one place for a waker.
+    /// Ready once nobody needs the fetch: its only client has gone, and the object isn't stored. Only for the fetch's
+    /// own task, since there is one place for a waker.
     pub fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.boc.poll_unwanted(cx)
     }
 
-    /// How far a passed body may be ahead of its reader, in bytes (`beresp.transit_buffer`); `None`: any number.
+    /// Sets how many bytes a passed body may be ahead of its reader (`beresp.transit_buffer`); `None`: any number.
     pub fn set_transit_buffer(&mut self, bytes: Option<u64>) {
         self.boc.set_room(bytes);
     }
 
-    /// What [`Busy::set_transit_buffer`] has said, or the cache's own setting.
+    /// The limit set by [`Busy::set_transit_buffer`], or the cache's own setting.
     pub fn transit_buffer(&self) -> Option<u64> {
         self.boc.room()
     }
 
-    /// Wakes who waits for the head or the body: something that goes beside the object has come.
+    /// Wakes requests that wait for the head or the body, after an event beside the object.
     pub fn wake_readers(&self) {
         self.boc.wake_readers();
     }
 
-    /// Whether anybody needs this fetch: `false` once the only client of an uncacheable one is gone.
+    /// True if somebody needs this fetch. Returns `false` once the only client of an uncacheable object has gone.
     pub fn is_wanted(&self) -> bool {
         self.boc.is_wanted()
     }
@@ -313,12 +313,12 @@ impl Busy {
         std::mem::take(&mut self.events)
     }
 
-    /// The body is whole: publishes the head if that hasn't happened, packs the object, and ends the fetch. Answers the
-    /// body's length.
+    /// Completes the body: publishes the head if that hasn't happened, moves the object into one block, and ends the
+    /// fetch. Returns the body's length.
     ///
     /// # Errors
-    /// [`WrongLength`] when `declared` says another length: the fetch has failed, the object is gone. It is for a caller
-    /// that knows the length and hasn't checked it yet.
+    /// [`WrongLength`] when `declared` differs from the length: the fetch has failed and the object is dropped. For
+    /// callers that know the length and haven't checked it yet.
     pub fn finish(mut self, declared: Option<u64>) -> Result<u64, WrongLength> {
         let fetched = self.boc.fetched();
         if let Some(declared) = declared.filter(|&declared| declared != fetched) {
@@ -332,8 +332,8 @@ impl Busy {
         Ok(fetched)
     }
 
-    /// Like [`Busy::finish`], for a response that was made because the fetch failed, and that no other request may have: it is gone from the
-    /// index at once, and the cause is remembered. Returns the body's length.
+    /// Like [`Busy::finish`], for the response to a failed fetch, which no other request may have: it leaves the index
+    /// at once, and the cause is remembered. Returns the body's length.
     pub fn finish_failed(self) -> u64 {
         let (oc, cache) = (self.oc.clone(), self.cache.clone());
         let length = self.boc.fetched();
@@ -342,8 +342,8 @@ impl Busy {
         length
     }
 
-    /// The body broke off, and what there is of it is of use to others, as the auxiliary attributes say: they find the object with so much
-    /// of a body. Who reads it by now gets `reason` behind that.
+    /// Ends a fetch whose body broke off but whose beginning is useful to others, as the auxiliary attributes say. They
+    /// find the object with that much of the body. Present readers get `reason` behind it.
     pub fn finish_cut(mut self, reason: FetchFailed) {
         assert!(!self.is_private, "a pass has one reader");
         self.publish();
@@ -355,7 +355,7 @@ impl Busy {
         self.oc.drop_boc();
     }
 
-    /// `bytes` of what is in the index; of a pass the one reader has them.
+    /// Ends the fetch. `bytes` is `None` for a pass, whose only reader has the body.
     fn end_finished(&mut self, length: u64, bytes: Option<ObjBytes>, copy: Option<(HomeId, Times)>) {
         self.is_over = true;
         let is_stored = bytes.is_some();
@@ -376,7 +376,7 @@ impl Busy {
         filling.writing = is_kept.then(|| home.begin(&self.boc.digest().0));
     }
 
-    /// More of the body goes to the home. What that can't take in time stays in memory alone.
+    /// Sends more of the body to the home. Bytes that the home can't take in time stay in memory only.
     #[inline]
     fn write(&mut self, data: &[u8]) {
         let Some(filling) = &mut self.filling else { return };
@@ -387,7 +387,7 @@ impl Busy {
         }
     }
 
-    /// The home has all of it: what it calls it, and the lives that are written there. The object is published.
+    /// Completes the copy in the home; returns the copy's name and the times written there. The object is published.
     fn finish_writing(&mut self) -> Option<(HomeId, Times)> {
         let filling = self.filling.as_mut()?;
         let writing = filling.writing.take()?;
@@ -403,7 +403,7 @@ impl Busy {
         Some((id, times))
     }
 
-    /// Gives back the right to fetch, which isn't needed: who waits looks again.
+    /// Gives back an unneeded right to fetch. Waiting requests look up again.
     pub fn release(mut self) {
         self.is_over = true;
         assert!(!self.is_published(), "what was published is finished, or fails");
@@ -412,7 +412,7 @@ impl Busy {
         self.cache.wake(&self.boc.digest(), waiters, RushReason::LookAgain);
     }
 
-    /// Takes a busy objcore out of the index, and so many of those who wait.
+    /// Takes a busy objcore out of the index, and returns at most `most` of the requests that wait.
     fn unlist(&mut self, most: usize) -> Vec<Arc<Waiter>> {
         let (shared, digest) = (self.cache.shared(), self.boc.digest());
         let (removed, waiters) = {
@@ -427,7 +427,7 @@ impl Busy {
         waiters
     }
 
-    /// The fetch failed: readers get `reason`, the object is gone.
+    /// Fails the fetch: readers get `reason`, and the object is dropped.
     pub fn fail(mut self, reason: FetchFailed) {
         self.end_failed(reason);
     }
@@ -500,7 +500,7 @@ impl Busy {
                 shared.main.vary_limit.inc();
                 surplus = Some(shared.unlink(&mut shard, &old, Cause::VaryLimit));
             }
-            // Those who waited for what isn't found would otherwise fetch one after the other.
+            // Requests that waited for an object that can't be found would otherwise fetch one after the other.
             let reason = if is_found { RushReason::LookAgain } else { RushReason::EachAlone };
             let waiters = shard.heads.take_waiters(digest, usize::MAX);
             if !waiters.is_empty() {
@@ -543,7 +543,7 @@ impl Busy {
         Some(ObjBytes::new(compact.head, compact.rest, &fields))
     }
 
-    /// Whether the object is to have a record, with room made for it: a small object is copied once more.
+    /// True if the object gets a record and there is room for it. Evicts for that: a small object is copied once more.
     fn has_room_for_record(&mut self, store: &Store, lengths: HeadLengths, body: &Body) -> bool {
         let shared = self.cache.shared();
         if !store.keeps_records() || !shared.is_to_survive(&self.oc) {

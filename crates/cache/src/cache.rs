@@ -35,22 +35,18 @@ use crate::waiting::{RecentRushes, RushReason, Waiter};
 /// A power of two; each is a lock, a table and a heap.
 const SHARDS: usize = 512;
 
-/// How long an object that an invalidation overtook stays for the requests that waited for it, in seconds.
+/// Time that an overtaken object stays for the requests that waited for it, in seconds.
 const OVERTAKEN_LIFE: f64 = 10.0;
 
-/// What a cache is made of.
 pub struct Config {
     /// For the moments that no caller names (bans, the end of fetches).
     pub clock: Clock,
-    /// Counters.
     pub main: &'static Main,
-    /// Stores.
     pub stores: Arc<Stores>,
     /// Reads stored heads for bans.
     pub heads: Box<dyn HeadReader>,
     /// Compiles regular expressions for bans.
     pub regexes: Box<dyn Regexes>,
-    /// Parameters.
     pub params: Params,
 }
 
@@ -73,13 +69,13 @@ pub struct Params {
     pub form_space: u64,
     /// Objects evicted for one object at most.
     pub nuke_limit: u32,
-    /// Parked requests woken at a time when a fetch came to nothing.
+    /// Parked requests woken at a time when a fetch produced no usable object.
     pub rush_exponent: usize,
     /// Bytes that the index of tags may take (0: any number).
     pub tag_space: u64,
     /// Variants an objhead has at most (0: any number).
     pub vary_limit: usize,
-    /// From how many variants on an objhead has many.
+    /// Number of variants from which on an objhead counts as having many.
     pub vary_notice: usize,
     /// Requests parked on one objhead at most (0: any number).
     pub waitinglist_limit: usize,
@@ -108,13 +104,13 @@ impl Default for Params {
     }
 }
 
-/// Those of the parameters that every fetch asks for.
+/// Parameters that every fetch reads.
 #[derive(Default)]
 pub(crate) struct HotParams {
     nuke_limit: AtomicU32,
     vary_limit: AtomicUsize,
     vary_notice: AtomicUsize,
-    /// `u64::MAX`: any number.
+    /// `u64::MAX` means any number of bytes.
     transit_buffer: AtomicU64,
 }
 
@@ -149,7 +145,7 @@ pub struct Cache(Arc<Shared>);
 
 pub(crate) struct Shared {
     pub shards: Box<[Shard]>,
-    /// For who expires objects.
+    /// The alarm of the thread that expires objects.
     pub alarm: Arc<Alarm>,
     pub bans: Bans,
     pub tags: Tags,
@@ -196,11 +192,10 @@ impl Shard {
     }
 }
 
-/// A locked shard.
 pub(crate) struct ShardGuard<'a> {
     shard: &'a Shard,
     inner: Guard<'a, ShardInner>,
-    /// After the lock, so that who is woken can take it.
+    /// Declared after the lock, so that woken threads can take it.
     rung: PendingWake,
 }
 
@@ -229,7 +224,6 @@ impl std::ops::DerefMut for ShardGuard<'_> {
 }
 
 impl Cache {
-    /// An empty cache.
     pub fn new(config: Config) -> Cache {
         let Config { clock, main, stores, heads, regexes, params } = config;
         let alarm = Arc::new(Alarm::default());
@@ -285,13 +279,12 @@ impl Cache {
         self.0.params.store(Arc::new(params));
     }
 
-    /// The stores.
     pub fn stores(&self) -> &Arc<Stores> {
         &self.0.stores
     }
 
-    /// The store of an object has lost its body ([`crate::ReadError::Store`]): from now on it isn't found, and fetched
-    /// anew. Who asks later why sees a failed fetch.
+    /// Drops an object whose store has lost its body ([`crate::ReadError::Store`]). Later lookups fetch it again, and
+    /// report a failed fetch as the cause.
     pub fn lose(&self, obj: &ObjRef) {
         self.0.kill(obj.objcore(), Cause::FetchFailed);
     }
@@ -340,11 +333,13 @@ impl Cache {
     }
 }
 
-/// What leaves a front is still in the home, so `nuke_limit` doesn't count it: otherwise a front of short objects had no room
-/// for a long one. But one block takes no more than this, in which many more bytes were than a block has.
+/// Most objects evicted from a front for one block. `nuke_limit` doesn't count these, since the home still has them;
+/// otherwise a front full of short objects would have no room for a long one. So many objects hold far more bytes than
+/// a block.
 const FRONT_NUKES: u32 = 1024;
 
-/// How many objects of a store may go: for all that one object needs or, of a front, for each block.
+/// The counter of objects that may still be evicted from a store: one for the whole object, or, for a front, one for
+/// each block.
 fn nukes_of<'a>(store: &Store, for_all: &'a mut u32, for_each: &'a mut u32) -> &'a mut u32 {
     if store.home().is_some() { for_each } else { for_all }
 }
@@ -401,8 +396,8 @@ impl Shared {
         dead.is_some()
     }
 
-    /// An invalidation of this number hit the object: it goes at once, or, while requests wait that may be older, soon.
-    /// Answers whether it was the first.
+    /// Invalidates the object by the invalidation of this number: at once, or soon if requests wait that may be older.
+    /// Returns `true` for its first invalidation.
     pub fn invalidate(&self, oc: &Arc<Objcore>, seq: u64) -> bool {
         let (dead, first) = {
             let mut shard = self.shard(&oc.digest()).lock();
@@ -423,14 +418,14 @@ impl Shared {
         first
     }
 
-    /// When an objcore that was overtaken during its fetch goes.
+    /// Moment at which an objcore that is overtaken now during its fetch leaves the cache.
     pub fn overtaken_until(&self) -> Mono {
         self.now().plus(OVERTAKEN_LIFE)
     }
 
-    /// An object is whole, with these bytes: it survives the worker from now on, if it has a record, and may be evicted; from a
-    /// store without a limit nothing ever is, unless [`Cache::evict_unlimited`] was asked for. `copy`: it has a stored copy,
-    /// with these lives.
+    /// Settles a completed object with these bytes. It survives the worker from now on if it has a record, and may be
+    /// evicted; from a store without a limit only after [`Cache::evict_unlimited`]. `copy` is its stored copy, with the
+    /// times written there.
     pub fn settle(&self, oc: &Arc<Objcore>, bytes: ObjBytes, copy: Option<(HomeId, Times)>) {
         let mut shard = self.shard(&oc.digest()).lock();
         oc.set_bytes(bytes);
@@ -491,7 +486,8 @@ impl Shared {
         }
     }
 
-    /// Evicts one object for another, or a form that is of little use. False: there is none, or as many have gone as may.
+    /// Evicts one object for another, or a form of little use. Returns `false` if there is none, or the limit is
+    /// reached.
     fn nuke(&self, store: &Store, nukes_left: &mut u32, events: &mut Vec<Event>) -> bool {
         if self.give_up_idle_form(store) {
             return true;

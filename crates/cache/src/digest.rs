@@ -14,7 +14,7 @@ impl Digest {
         u64::from_le_bytes(low)
     }
 
-    /// Which of `count` (a power of two) shards holds it.
+    /// The digest's shard, of `count` (a power of two).
     pub(crate) fn shard(&self, count: usize) -> usize {
         (usize::from(self.0[0]) << 8 | usize::from(self.0[1])) & (count - 1)
     }
@@ -32,7 +32,6 @@ impl std::fmt::Debug for Digest {
 pub struct DigestBuilder(Sha256);
 
 impl DigestBuilder {
-    /// Nothing hashed yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -45,7 +44,7 @@ impl DigestBuilder {
         self.0.update(part.unwrap_or(b"\0"));
     }
 
-    /// The digest of all parts; the next one begins anew.
+    /// The digest of all parts. Resets the builder.
     pub fn finish(&mut self) -> Digest {
         Digest(self.0.finalize_reset().into())
     }

@@ -15,18 +15,17 @@ pub enum EventTag {
 /// Something that happened to an object other than the one asked for.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Event {
-    /// Its time was over; `ttl_left` in seconds is mostly negative.
+    /// The object's time was over; `ttl_left` in seconds is mostly negative.
     Expired {
-        /// Which.
         xid: Vxid,
         /// Seconds of TTL left.
         ttl_left: f64,
     },
-    /// Evicted for room.
+    /// The object was evicted for room.
     Evicted(Vxid),
     /// Nothing could be evicted.
     NothingToEvict,
-    /// As much was evicted for one object as `nuke_limit` allows.
+    /// The limit of evictions for one object (`nuke_limit`) was reached.
     NukeLimit,
     /// A lookup found it banned.
     BannedByLookup(Vxid),
@@ -39,7 +38,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Which record.
+    /// The tag of the event's log record.
     pub fn tag(&self) -> EventTag {
         match self {
             Self::Expired { .. } | Self::Evicted(_) | Self::NothingToEvict | Self::NukeLimit => EventTag::ExpKill,

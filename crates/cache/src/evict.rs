@@ -27,9 +27,9 @@ use crate::rows::Rows;
 const IDLE_HANDLES: usize = 3;
 /// Times the average size.
 const LARGEST: u64 = 8;
-/// What one use of an object of 16 bytes adds to the clock.
+/// Amount that one use of an object of 16 bytes adds to the clock.
 const SCALE: u64 = 1 << 24;
-/// Uses that count: so many have room beside the weight.
+/// Most uses that are counted, as many as fit beside the weight.
 const MAX_USES: u8 = (1 << USES_BITS) - 1;
 const USES_BITS: u32 = 6;
 /// Heavier ones count as this: [`LARGEST`] average ones are less.
@@ -39,7 +39,7 @@ const CHUNK: usize = 512;
 /// Objects that one search for a victim looks at.
 const MAX_TRIES: usize = 20_000;
 
-/// One store's objects.
+/// The objects of one store, in order of eviction.
 pub(crate) struct Evictor {
     inner: Lock<Inner>,
     main: &'static Main,
@@ -50,7 +50,7 @@ pub(crate) struct Evictor {
 struct Inner {
     items: Rows<Item, CHUNK>,
     clock: u64,
-    /// Of all items.
+    /// Sum of the weights of all items.
     weight: u64,
     ghosts: Ghosts,
 }
@@ -60,7 +60,7 @@ struct Item {
     oc: Arc<Objcore>,
 }
 
-/// What an object weighs, in units of 16 bytes, and how often it was used: stands in its objcore, which is at hand whenever
+/// An object's weight, in units of 16 bytes, and its number of uses. Stands in the objcore, which is at hand whenever
 /// its item moves.
 #[derive(Clone, Copy)]
 struct Worth {
@@ -90,7 +90,7 @@ impl Evictor {
         inner.items.bytes() + (inner.ghosts.slots.capacity() * size_of::<u64>()) as u64
     }
 
-    /// Adds an object that was just finished, or that had so many hits in a former worker.
+    /// Adds an object that was just finished, or one from a former worker that had `former_hits` hits.
     pub fn add(&self, oc: &Arc<Objcore>, former_hits: u32) {
         let weight = oc.weight().div_ceil(16).clamp(1, u64::from(MAX_WEIGHT)) as u32;
         let mut inner = self.inner.lock();
@@ -147,7 +147,7 @@ impl Evictor {
         None
     }
 
-    /// Whether an object that was used so often has been used more than the one that would go next.
+    /// True if an object with `uses` uses has been used more than the one that would be evicted next.
     pub fn is_before_next(&self, uses: u32) -> bool {
         let inner = self.inner.lock();
         let of = |oc: &Objcore| u32::from(Worth::of(oc).uses) + u32::from(oc.freq());
@@ -171,8 +171,8 @@ impl Inner {
         self.place(at);
     }
 
-    /// The first has been used: it gets a new rank. One in use goes behind the next at least: the rank of a large one
-    /// hardly grows, and it would be all that is looked at.
+    /// Gives the first item a new rank after a use. An item in use goes behind the next one at least: the rank of a
+    /// large object hardly grows, so it would be looked at again and again.
     fn again(&mut self, more: u8, is_idle: bool) {
         let before = Worth::of(&self.items[0].oc);
         let worth = Worth { uses: before.uses.saturating_add(more).min(MAX_USES), ..before };
@@ -223,14 +223,15 @@ impl Inner {
     }
 }
 
-/// Digests evicted of late: a direct-mapped table of fingerprints, each with its uses and the turn in which it came in.
+/// Recently evicted digests: a direct-mapped table of fingerprints, each with its uses and the turn in which it was
+/// added.
 #[derive(Default)]
 struct Ghosts {
     slots: Vec<u64>,
     turn: u32,
 }
 
-/// A turn has so many bits, the uses those above.
+/// Bits of a turn; the bits above count uses.
 const TURN_BITS: u32 = 28;
 const TURNS: u32 = (1 << TURN_BITS) - 1;
 const MAX_GHOST_USES: u8 = 15;

@@ -11,12 +11,12 @@ use crate::cache::Cache;
 use crate::events::Event;
 use crate::tombstones::Cause;
 
-/// At most so many objects go under one hold of a shard's lock.
+/// Most objects that expire under one hold of a shard's lock.
 const BATCH: usize = 64;
 
 impl Cache {
-    /// Expires what is due at `now`, at most `budget` objects, and tells each. Answers how many went: as many as the
-    /// budget means that more may be due.
+    /// Expires objects due at `now`, at most `budget`, and calls `tell` for each. Returns their number; if it equals
+    /// the budget, more may be due.
     pub fn expire(&self, now: Mono, budget: usize, tell: &mut dyn FnMut(Event)) -> usize {
         let mut count = 0;
         for shard in &self.shared().shards {
@@ -27,13 +27,13 @@ impl Cache {
         count
     }
 
-    /// When the next object is due; `None` when there is none.
+    /// The moment at which the next object is due, if there is one.
     pub fn next_expiry(&self) -> Option<Mono> {
         let times = self.shared().shards.iter().map(|shard| f64::from_bits(shard.next_expiry.load(Relaxed)));
         times.min_by(f64::total_cmp).filter(|next| next.is_finite()).map(Mono)
     }
 
-    /// Wakes this once when an object comes to be due before `before`.
+    /// Wakes this waker once when an object becomes due before `before`.
     pub fn wake_expiry_by(&self, waker: Waker, before: Mono) {
         self.shared().alarm.set(waker, before);
     }
@@ -58,10 +58,10 @@ impl Cache {
     }
 }
 
-/// Who sleeps until an object is due, and must hear of one that is due earlier.
+/// Wakes the thread that sleeps until an object is due when another becomes due earlier.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// Until when, as bits of an `f64`; zero when nobody sleeps.
+    /// End of the sleep, as bits of an `f64`; zero when no thread sleeps.
     before: AtomicU64,
     waker: Lock<Option<Waker>>,
 }

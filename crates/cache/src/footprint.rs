@@ -7,23 +7,23 @@ use crate::objcore::{Objcore, Tail};
 /// The counts of an `Arc`.
 const COUNTS: usize = 2 * size_of::<usize>();
 
-/// Bytes of memory.
+/// The memory that the index takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Objcores, those in progress too, with what some of them have beside their block.
+    /// Objcores, also those in progress, with the parts that some have beside their block.
     pub objcores: u64,
     /// Tables from digests to objheads, and objheads of several variants.
     pub tables: u64,
-    /// Heaps of what expires when.
+    /// Heaps of expiry times.
     pub expiry: u64,
-    /// Lists of what may be evicted, and the memory of what was.
+    /// Eviction lists, and the table of evicted digests.
     pub eviction: u64,
-    /// The memory of what became of objects.
+    /// The table of tombstones.
     pub tombstones: u64,
 }
 
 impl Cache {
-    /// What the index costs now. One shard after the other is locked for it.
+    /// Measures the memory of the index. Locks one shard after the other.
     pub fn footprint(&self) -> Footprint {
         let shared = self.shared();
         let mut sum = Footprint {
@@ -43,7 +43,7 @@ impl Cache {
 }
 
 impl Footprint {
-    /// All of it.
+    /// The sum in bytes.
     pub fn bytes(&self) -> u64 {
         let Footprint { objcores, tables, expiry, eviction, tombstones } = *self;
         objcores + tables + expiry + eviction + tombstones

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Forms of objects: a stored body in another coding, kept beside the object while it is asked for.
+//! Forms of objects: a stored body in another encoding, kept beside the object while it is asked for.
 //!
-//! A form belongs to its objcore: it is found by whoever has that and freed with it, so what purges, bans, evicts or replaces
-//! an object does so to its forms. Its bytes are in the object's store, on that store's account, and bounded
-//! twice: a share of each store, and [`crate::Params::form_space`] in all. Of forms the one goes that wasn't used since it was last
-//! looked at; and one that nobody has used for a while goes before an object does.
+//! A form belongs to its objcore. It is found through the objcore and freed with it, so a purge, ban, eviction or
+//! replacement of an object also ends its forms. Its bytes are in the object's store, charged to that store, and
+//! bounded twice: by a share of each store, and by [`crate::Params::form_space`] in all. The form to be dropped is the
+//! first one that wasn't used since it was last looked at; a form that nobody has used for a while goes before any
+//! object.
 //!
-//! What is worth a form is told by [`Demand`]; making one needs a [`FormRight`], of which there are few at a time. Nobody here knows how a form is
-//! made.
+//! [`Demand`] decides which forms are worthwhile. Making one needs a [`FormRight`], of which there are few at a time.
+//! This module doesn't know how a form is made.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -24,15 +25,15 @@ use crate::events::Event;
 use crate::objcore::Objcore;
 use crate::objref::ObjRef;
 
-/// Of a store's limit, one part in so many may be forms.
+/// Divisor: forms may take one part in `SHARE` of their store's limit.
 const SHARE: u64 = 4;
-/// Of what forms may take, one part in so many may be one form.
+/// Divisor: one form may take one part in `LARGEST` of the bytes that all may take.
 const LARGEST: u64 = 4;
 /// Bytes of a form that are put together before they are stored: its blocks.
 const PIECE: usize = 256 << 10;
 /// Forms that may be in the making at a time.
 const MAKERS: usize = 8;
-/// Seconds after which a form that isn't used goes before an object does.
+/// Seconds after which an unused form is evicted before any object.
 const IDLE: u32 = 30;
 /// Forms that are looked at to make room for one.
 const LOOKS: usize = 32;
@@ -41,7 +42,7 @@ const MAX_FREQ: u8 = 3;
 /// Deliveries that wanted a form before it is made.
 const DEMAND: u8 = 3;
 
-/// A body in another coding than the stored one, or in the same and packed harder.
+/// A body in another encoding than the stored one, or in the same one but compressed harder.
 pub struct Form {
     coding: Coding,
     is_hard: bool,
@@ -54,27 +55,24 @@ pub struct Form {
 }
 
 impl Form {
-    /// What it is in.
     pub fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// Whether it is packed as hard as it can be.
+    /// True if the form is compressed as hard as possible.
     pub fn is_hard(&self) -> bool {
         self.is_hard
     }
 
-    /// Its length.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Its bytes.
     pub fn pieces(&self) -> &[Buf] {
         &self.pieces
     }
 
-    /// How often it was delivered.
+    /// Number of times the form was delivered.
     pub fn uses(&self) -> u32 {
         self.uses.load(Relaxed)
     }
@@ -99,7 +97,7 @@ impl std::fmt::Debug for Form {
 #[derive(Clone, Default)]
 pub(crate) struct Forms {
     kept: Vec<Arc<Form>>,
-    /// In which codings it is not worth a form, or can't have one: a bit for each, packed as usual and harder.
+    /// Encodings for which a form isn't possible or worthwhile: one bit for each, for normal and for hard compression.
     refused: u8,
 }
 
@@ -112,13 +110,13 @@ impl Forms {
         1 << (coding as u8 + if is_hard { Coding::ALL.len() as u8 } else { 0 })
     }
 
-    /// What their store is charged with.
+    /// Bytes charged to the store.
     pub fn charged_bytes(&self) -> u64 {
         self.kept.iter().flat_map(|form| form.pieces()).map(Buf::charged_bytes).sum()
     }
 }
 
-/// What forms take of one store's bytes; given back when a form is freed.
+/// Bytes of a store's budget that one form takes. Gives them back when dropped.
 struct SpaceCharge {
     bytes: u64,
     of_store: Arc<AtomicU64>,
@@ -157,14 +155,14 @@ pub(crate) struct FormKeeper {
 
 #[derive(Default)]
 struct Inner {
-    /// All forms, the one that was looked at longest ago first; some that have gone, too.
+    /// All forms, the one looked at longest ago first. Includes some that have been dropped.
     clock: VecDeque<(Weak<Objcore>, Weak<Form>)>,
-    /// What is in the making: objcore by its address (whoever makes a form holds it), coding.
+    /// Forms that are being made: the objcore's address (the maker of a form holds the objcore) and the encoding.
     making: Vec<(usize, Coding)>,
 }
 
 impl Inner {
-    /// A form takes its turn, and two that have gone lose theirs if they are next: so these are never more than those that are there.
+    /// Adds a form, and removes up to two dropped ones from the front. So the dropped ones never outnumber the others.
     fn enter(&mut self, oc: &Arc<Objcore>, form: &Arc<Form>) {
         self.clock.push_back((Arc::downgrade(oc), Arc::downgrade(form)));
         for _ in 0..2 {
@@ -205,7 +203,7 @@ impl FormKeeper {
         self.held.iter().map(|held| held.load(Relaxed)).sum()
     }
 
-    /// Whether so many more bytes of that store are forms' to take; others go for them.
+    /// Evicts other forms until `bytes` more fit into the store's budget for forms. Returns `false` if they can't.
     fn make_way(&self, store: &Store, bytes: u64) -> bool {
         let bound = self.bound(store);
         let fits = || {
@@ -226,7 +224,7 @@ impl FormKeeper {
         fits()
     }
 
-    /// Gives up one form of that store that nobody has used for a while. False: none was found in a few looks.
+    /// Drops one form of that store that nobody has used for a while. Returns `false` if none was found in a few looks.
     pub fn give_up_idle(&self, store: StoreId, now: Mono) -> bool {
         let second = second_of(now);
         let before = self.held_in(store);
@@ -241,7 +239,7 @@ impl FormKeeper {
         false
     }
 
-    /// Looks at the form whose turn it is: it goes where `goes` says so. False: there is none.
+    /// Looks at the next form in turn, and drops it if `goes` says so. Returns `false` if there is none.
     fn look_at_one(&self, goes: impl FnOnce(&Form) -> bool) -> bool {
         let next = {
             let mut inner = self.inner.lock();
@@ -301,7 +299,7 @@ fn second_of(now: Mono) -> u32 {
 }
 
 impl Cache {
-    /// The form of an object in that coding, if there is one; it is about to be delivered.
+    /// The form of an object in that encoding, if there is one. Call it for a form that is about to be delivered.
     pub fn form(&self, obj: &ObjRef, coding: Coding, now: Mono) -> Option<Arc<Form>> {
         let form = obj.objcore().forms()?.find(coding)?.clone();
         form.note_use(second_of(now));
@@ -309,8 +307,8 @@ impl Cache {
         Some(form)
     }
 
-    /// A delivery could use that form of an object that is whole, and there is none. Once that has happened a few times in a
-    /// while: the right to make it.
+    /// Notes that a delivery could use a form that a complete object doesn't have. Returns the right to make it once
+    /// that has happened a few times in a while.
     pub fn wants_form(&self, obj: &ObjRef, coding: Coding) -> Option<FormRight> {
         let keeper = &self.shared().forms;
         if keeper.space.load(Relaxed) == 0 || !keeper.demand.note(obj.objcore(), coding) {
@@ -319,7 +317,7 @@ impl Cache {
         self.right_to_form(obj, coding, false)
     }
 
-    /// As [`Cache::wants_form`], at once, for a form that is packed as hard as it can be.
+    /// Like [`Cache::wants_form`], but at once, and for a form compressed as hard as possible.
     pub fn wants_hard_form(&self, obj: &ObjRef, coding: Coding) -> Option<FormRight> {
         self.right_to_form(obj, coding, true)
     }
@@ -364,12 +362,12 @@ impl Cache {
     }
 }
 
-/// Why a form isn't kept.
+/// The reason why a form isn't kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoForm {
-    /// It is larger than a form may be, or there is no room for it.
+    /// The form is larger than allowed, or there is no room for it.
     NoRoom,
-    /// Its object has gone.
+    /// The object has left the cache.
     Gone,
 }
 
@@ -381,7 +379,7 @@ pub struct FormRight {
     is_hard: bool,
     store: Arc<Store>,
     pieces: Vec<Buf>,
-    /// Not stored yet.
+    /// Bytes that aren't stored yet.
     pending: Vec<u8>,
     bytes: u64,
     charge: Option<SpaceCharge>,
@@ -390,27 +388,24 @@ pub struct FormRight {
 }
 
 impl FormRight {
-    /// Of which object.
     pub fn object(&self) -> &ObjRef {
         &self.obj
     }
 
-    /// In which coding.
     pub fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// Whether it is to be packed as hard as it can be.
+    /// True if the form is to be compressed as hard as possible.
     pub fn is_hard(&self) -> bool {
         self.is_hard
     }
 
-    /// Whether a form of so many bytes may be kept at all.
+    /// True if a form of `bytes` may be kept at all.
     pub fn may_be(&self, bytes: u64) -> bool {
         bytes <= self.cache.shared().forms.bound(&self.store) / LARGEST
     }
 
-    /// Bytes so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -450,7 +445,7 @@ impl FormRight {
         Ok(())
     }
 
-    /// It is whole: keeps it, in the place of one in that coding. With what was evicted for it.
+    /// Keeps the completed form, and replaces an older one in that encoding. Returns the events of evictions.
     pub fn keep(mut self) -> (Result<(), NoForm>, Vec<Event>) {
         let kept = self.keep_whole();
         (kept, self.take_events())
@@ -503,7 +498,7 @@ impl FormRight {
         shared.forms.change(self.obj.objcore(), |forms| forms.refused |= refusal);
     }
 
-    /// What was evicted to make room.
+    /// Returns the events of evictions made for room.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
@@ -516,20 +511,19 @@ impl Drop for FormRight {
 }
 
 impl Shared {
-    /// A form of that store goes for an object, if nobody has used it for a while.
+    /// Drops a form of that store to make room for an object, if nobody has used the form for a while.
     pub fn give_up_idle_form(&self, store: &Store) -> bool {
         self.forms.held_in(store.id()) > 0 && self.forms.give_up_idle(store.id(), self.now())
     }
 }
 
-/// How often which form was wanted of late: counts in few places, so that some may stand for several.
+/// Recent demand for each form. Forms share the counters by hash, so one counter may stand for several.
 struct Demand {
     counts: Box<[AtomicU8]>,
-    /// Until all counts are halved.
+    /// Notes left until all counts are halved.
     left: AtomicU32,
 }
 
-/// Places.
 const PLACES: usize = 1 << 12;
 
 impl Default for Demand {
@@ -539,7 +533,7 @@ impl Default for Demand {
 }
 
 impl Demand {
-    /// Whether it was wanted often enough; then it begins anew.
+    /// Notes one request for a form. Returns `true`, and resets the count, if the form was wanted often enough.
     fn note(&self, oc: &Objcore, coding: Coding) -> bool {
         // Objcores are at multiples of eight: the codings have room between them.
         let which = std::ptr::from_ref(oc).addr() as u64 + coding as u64;

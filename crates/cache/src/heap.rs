@@ -18,7 +18,7 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    /// When the first of them is due.
+    /// The earliest due time.
     pub fn next(&self) -> Option<Mono> {
         self.items.first().map(|item| Mono(item.0))
     }
@@ -32,7 +32,7 @@ impl Heap {
         self.items.len()
     }
 
-    /// Whether it is the one at this place.
+    /// True if the item in this slot is `oc`.
     pub fn is_at(&self, slot: u32, oc: &Objcore) -> bool {
         (slot as usize) < self.items.len() && std::ptr::eq(Arc::as_ptr(&self.items[slot as usize].1), oc)
     }
@@ -94,7 +94,7 @@ impl Heap {
         }
     }
 
-    /// Swaps two and answers the second place.
+    /// Swaps two and returns the second place.
     fn swap(&mut self, a: usize, b: usize) -> usize {
         self.items.swap(a, b);
         self.place(a);

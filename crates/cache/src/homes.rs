@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Stored copies: what a store's home (a disk) has of objects, beside what is in memory, the store's front.
+//! Stored copies: the objects that a store's home (a disk) has, beside those in memory, the store's front.
 //!
-//! What holds:
-//! * A fetch writes its object into front and home at once; the stored copy is known by its objcore ([`Objcore::home`]).
-//!   Eviction takes the objcore and leaves the copy. Whatever ends the object (purge, ban, refresh, loss), or changes its
-//!   lives, ends the copy first, under the shard's lock; what expires goes by itself.
-//! * A lookup that would end with a right to fetch asks the homes, without I/O. If they may have the object, the right comes
-//!   as a [`Loading`]: it reads one candidate after the other and puts it into the index as it was, until a lookup finds
-//!   something to deliver. So freshness, Vary, bans and keys are judged where they always are.
-//! * A candidate that was removed while it was read isn't adopted: that is looked at under the shard's lock, under which
-//!   purges go on. Bans and purges by key, which don't know what a home has, are kept for as long as a stored copy may need
-//!   them ([`Shared::least_stored`]).
+//! Invariants:
+//! * A fetch writes its object into front and home at once, and its objcore names the stored copy ([`Objcore::home`]).
+//!   Eviction removes the objcore and leaves the copy. Whatever ends the object (purge, ban, refresh, loss) or changes
+//!   its times ends the copy first, under the shard's lock. An expired copy needs no such step.
+//! * A lookup that would end with a right to fetch asks the homes, without I/O. If they may have the object, the right
+//!   is returned as a [`Loading`]. It reads one candidate after the other and puts it into the index as it was, until a
+//!   lookup finds something to deliver. So freshness, Vary, bans and keys are judged where they always are.
+//! * A candidate that was removed while it was read isn't adopted. This is checked under the shard's lock, which purges
+//!   take, too. Bans and purges by key, which don't know the contents of a home, are kept for as long as a stored copy
+//!   may need them ([`Shared::least_stored`]).
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -52,7 +52,7 @@ pub struct Loading {
     events: Vec<Event>,
 }
 
-/// What the lookup goes on with.
+/// The parts of a query with which the lookup continues after a load.
 #[derive(Clone, Copy)]
 pub(crate) struct LoadingQuery {
     pub digest: Digest,
@@ -61,7 +61,7 @@ pub(crate) struct LoadingQuery {
     pub was_parked: bool,
 }
 
-/// What a lookup has in hand: the right to fetch, and what is left of the candidates once they are known.
+/// The right to fetch that a lookup holds, and the remaining candidates once they are known.
 #[derive(Default)]
 pub(crate) struct Right {
     pub busy: Option<Busy>,
@@ -69,7 +69,7 @@ pub(crate) struct Right {
 }
 
 impl Right {
-    /// Whether it is the right to fetch that object.
+    /// True if this is the right to fetch that object.
     pub fn is_of(&self, oc: &Arc<Objcore>) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.is_of(oc))
     }
@@ -82,7 +82,7 @@ impl Loading {
         Loading { cache: cache.clone(), busy, query, candidates, load: None, nukes_left, events: Vec::new() }
     }
 
-    /// Reads nothing more: what isn't there by now is fetched.
+    /// Stops reading: copies that aren't loaded by now are fetched instead.
     pub fn give_up(&mut self) {
         self.cache.shared().main.home_late.inc();
         self.load = None;
@@ -151,7 +151,7 @@ impl Cache {
 }
 
 impl Shared {
-    /// What the homes may have of a digest beside what is in the index.
+    /// Copies that the homes may have of a digest and that aren't in the index.
     pub fn candidates(&self, shard: &ShardInner, digest: &Digest) -> VecDeque<Candidate> {
         let mut found = VecDeque::new();
         for &store in &self.homes {
@@ -186,7 +186,8 @@ impl Shared {
         least_stored
     }
 
-    /// No survivor is to come any more: purges by key that were held for those, and concern no stored copy, are let go.
+    /// Releases purges by key that were held for survivors and that concern no stored copy. Call it when no more
+    /// survivors come.
     pub fn release_tags(&self) {
         self.tags.release(self.least_stored());
     }
@@ -205,14 +206,15 @@ impl Shared {
         }
     }
 
-    /// [`Objcore::set_times`] of a stored object. Its copy has the old lives: it ends. The caller has the shard's lock.
+    /// [`Objcore::set_times`] of a stored object. Ends its copy, which has the old times. The caller has the shard's
+    /// lock.
     pub fn set_times(&self, oc: &Objcore, times: Times) -> bool {
         self.end_copy(oc);
         oc.set_times(times)
     }
 
-    /// An object that is whole has a copy from now on, with these lives, unless it has ended meanwhile, or they have changed.
-    /// The caller has the shard's lock.
+    /// Notes the copy of a complete object, unless the object has ended meanwhile or its times have changed. The caller
+    /// has the shard's lock.
     pub fn settle_copy(&self, oc: &Objcore, id: HomeId, times: Times) {
         oc.set_home(Some(id));
         if oc.state() != State::Stored || oc.is_overtaken() || oc.times() != times {
@@ -263,7 +265,7 @@ impl Shared {
         is_adopted
     }
 
-    /// Whether the object of that copy is in the index already: then its copy has been moved, and this is its name now.
+    /// True if the object of that copy is in the index already. The copy was then moved, and `id` is its name now.
     fn is_known(&self, shard: &ShardGuard<'_>, new: &Objcore, id: HomeId) -> bool {
         let is_same = |oc: &&Arc<Objcore>| {
             oc.xid() == new.xid()
@@ -282,7 +284,7 @@ impl Shared {
         true
     }
 
-    /// Head and a body that came with it are in the front from now on; `None`: there is no room.
+    /// Moves the head, and a body that came with it, to the front; `None` if there is no room.
     fn brought_to_front(
         &self,
         store: &Store,
@@ -305,14 +307,14 @@ impl Shared {
         Some(ObjBytes::new(buf, rest, &self.here(&stored.fields)))
     }
 
-    /// What a stored copy says, with the time of this process.
+    /// The fields of a stored copy, with the time of origin on this process's clock.
     fn here(&self, fields: &RecordFields) -> RecordFields {
         let t_origin = self.clock.mono_of(Real(fields.t_origin)).0;
         RecordFields { t_origin, ..*fields }
     }
 }
 
-/// Judges for a home what the cache knows of.
+/// Answers a home's questions from the cache's state.
 #[derive(Debug)]
 pub(crate) struct HomeJudge(Weak<Shared>);
 

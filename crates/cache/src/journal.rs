@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The journal of bans and purges, as the cache uses it: written by every invalidation, read once by a new worker.
 //!
-//! An invalidation is appended where its number is given, and committed before anybody is told of it: by its caller, or,
-//! where that takes time, by a thread ([`Cache::write_journal`]) for whose work [`Cache::unkept`] waits. A purge is followed
-//! by an entry that says that it has reached all objects; one without, which nobody has been told of, is carried out again by
-//! the next worker.
+//! An invalidation is appended where its number is given, and committed before it is acknowledged: by its caller, or,
+//! if that takes time, by a thread ([`Cache::write_journal`]) for whose work [`Cache::unkept`] waits. When a purge has
+//! reached all objects, a further entry says so. The next worker repeats a purge without that entry, which was never
+//! acknowledged.
 //!
-//! A home removes what is purged, too, but not at once on stable storage, and knows nothing of keys. So with homes a purge
-//! stays in the journal until all of them have it ([`Home::journal_needed_from`]), one by key for as long as a stored copy is
-//! old enough ([`crate::tags`]), and the next worker tells its homes before the first lookup.
+//! A home removes purged objects, too, but not at once on stable storage, and it doesn't know keys. So with homes a
+//! purge stays in the journal until all of them have it ([`Home::journal_needed_from`]), and a purge by key for as long
+//! as a stored copy is old enough ([`crate::tags`]). The next worker repeats these purges to its homes before the first
+//! lookup.
 //!
 //! [`Home::journal_needed_from`]: storage::Home::journal_needed_from
 
@@ -34,7 +35,7 @@ use crate::digest::Digest;
 use crate::purge::Purge;
 use crate::succession;
 
-/// Between two looks at a journal that nobody writes to.
+/// Interval between looks at a journal that nobody writes to.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The journal, once the cache has one.
@@ -44,13 +45,13 @@ pub(crate) struct Log {
     purges: Mutex<Purges>,
     /// Some store has a home.
     has_homes: AtomicBool,
-    /// Whose journal it is, and whose it was.
+    /// The numbers of the journal's present and earlier lives.
     lives: Mutex<Lives>,
-    /// How far what is stored has come in the log of a fleet.
+    /// Position in the log of a fleet up to which the stored objects are current.
     followed: Mutex<Option<Followed>>,
-    /// What went wrong, until somebody asks.
+    /// The last error, until it is taken.
     trouble: Mutex<Option<String>>,
-    /// Why the journal is incomplete, as far as somebody was told.
+    /// The last reported reason why the journal is incomplete.
     told: Mutex<Option<Failure>>,
     /// The journal is a successor's ...
     is_handed_over: AtomicBool,
@@ -60,7 +61,7 @@ pub(crate) struct Log {
     is_abandoned: AtomicBool,
 }
 
-/// A successor, until it can't be told any more.
+/// A successor, until it can't be reached any more.
 #[derive(Debug)]
 struct Told {
     successor: Box<dyn Peer>,
@@ -78,12 +79,12 @@ impl Peer for Told {
 }
 
 impl Log {
-    /// Whose journal it is, for the one that is begun anew.
+    /// The lives as entries for a new journal.
     pub fn lives(&self, clock: &Clock) -> Vec<Entry> {
         self.lives.lock().entries(clock)
     }
 
-    /// As the journal that is begun anew says it; to be asked before that is cut.
+    /// The followed position as an entry for a new journal. Call it before the old journal is cut.
     pub fn followed(&self) -> Option<Entry> {
         self.followed.lock().clone().map(Entry::Followed)
     }
@@ -94,7 +95,7 @@ impl Log {
         self.journal.get().filter(|_| !self.is_abandoned.load(Relaxed) && !is_kept_elsewhere())
     }
 
-    /// From now on there is no journal.
+    /// Stops writing to the journal for good.
     pub fn abandon(&self) {
         self.is_abandoned.store(true, Relaxed);
     }
@@ -104,7 +105,7 @@ impl Log {
         self.journal().map(|journal| journal.append(&entry()))
     }
 
-    /// The same, if that is so.
+    /// Appends the entry if `so` is true.
     pub fn append_if(&self, so: bool, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
         if so { self.append(entry) } else { None }
     }
@@ -122,7 +123,8 @@ impl Log {
         Some(ticket)
     }
 
-    /// The successor has it in the journal. Should that one be gone soon, homes of this worker still need it.
+    /// Keeps a purge that the successor has in its journal. If the successor ends soon, homes of this worker still need
+    /// it.
     fn keep_told(&self, seq: u64, entry: impl FnOnce() -> Entry) {
         if self.is_handed_over.load(Relaxed)
             && self.has_homes.load(Relaxed)
@@ -132,7 +134,7 @@ impl Log {
         }
     }
 
-    /// It has reached all objects, and homes were told.
+    /// Marks a purge as done: it has reached all objects and the homes.
     pub fn done(&self, seq: u64) -> Option<Ticket> {
         let journal = self.journal()?;
         let mut purges = self.purges.lock();
@@ -146,19 +148,20 @@ impl Log {
         Some(journal.append(&Entry::Reached { seq }))
     }
 
-    /// No object of a former worker is to come any more, so that purges which waited for those are done.
+    /// Marks all waiting purges as done, since no more objects of a former worker come.
     pub fn all_done(&self) {
         let open: Vec<u64> = self.with_purges(|purges| purges.open().keys().copied().collect());
         let last = open.into_iter().filter_map(|seq| self.done(seq)).last();
         self.commit(last);
     }
 
-    /// Has `look` see the purges that are still needed, while none begins and none is done.
+    /// Calls `look` with the purges that are still needed. None begins and none ends meanwhile.
     pub fn with_purges<T>(&self, look: impl FnOnce(&Purges) -> T) -> T {
         look(&self.purges.lock())
     }
 
-    /// Has what was appended be kept: when this returns, or soon, where that takes time ([`Cache::unkept`]).
+    /// Makes the appended entry durable, either before this returns or soon after, if the medium is slow
+    /// ([`Cache::unkept`]).
     pub fn commit(&self, ticket: Option<Ticket>) {
         if IS_GATHERING.get() {
             return;
@@ -176,7 +179,7 @@ impl Log {
         journal.hand_over(Box::new(Told { successor, is_told: self.tells_successor.clone() }))
     }
 
-    /// The successor is gone: the journal is written here again. Whether there is one.
+    /// Writes the journal here again after the successor has ended. Returns `false` if there is no journal.
     pub fn take_back(&self) -> bool {
         let Some(journal) = self.journal.get() else { return false };
         self.is_handed_over.store(false, Relaxed);
@@ -189,12 +192,12 @@ impl Log {
         self.is_handed_over.load(Relaxed)
     }
 
-    /// Whether a successor hears of all that is appended.
+    /// True if a successor receives all that is appended.
     pub fn tells_successor(&self) -> bool {
         self.tells_successor.load(Relaxed)
     }
 
-    /// Keeps in mind what somebody has to be told.
+    /// Remembers an error until it is reported.
     pub fn note(&self, result: io::Result<()>) {
         if let Err(error) = result {
             *self.trouble.lock() = Some(error.to_string());
@@ -222,11 +225,11 @@ impl Log {
 }
 
 thread_local! {
-    /// What this thread invalidates is committed later, all at once.
+    /// Invalidations by this thread are committed later, all at once.
     static IS_GATHERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives this thread commits nothing.
+/// A guard during whose life this thread commits nothing.
 struct Gathering;
 
 impl Gathering {
@@ -243,8 +246,8 @@ impl Drop for Gathering {
 }
 
 impl Cache {
-    /// Does that, and has what it invalidates on this thread be kept in one piece behind it: a medium that takes its time is waited for once
-    /// by who writes it, not for each entry. Nobody may be told meanwhile that it is done.
+    /// Runs `work`, and commits all its invalidations on this thread in one piece. So a slow medium is waited for once,
+    /// by the thread that writes, and not for each entry. Acknowledge none of them meanwhile.
     pub fn invalidate_together<T>(&self, work: impl FnOnce() -> T) -> T {
         let gathering = Gathering::begin();
         let done = work();
@@ -254,8 +257,8 @@ impl Cache {
         done
     }
 
-    /// Takes over what a former worker's journal says, and writes into the journal from now on. Before the first lookup, and
-    /// before [`Cache::adopt_survivors`].
+    /// Takes over the contents of a former worker's journal, and writes into the journal from now on. Call it before
+    /// the first lookup, and before [`Cache::adopt_survivors`].
     pub fn replay(&self, journal: Journal, replay: Replay) {
         let shared = self.shared();
         let has_homes = self.stores().homes().next().is_some();
@@ -310,13 +313,13 @@ impl Cache {
         }
     }
 
-    /// How far what is stored has come in the log of a fleet; `None`: nobody knows.
+    /// Position in the log of a fleet up to which the stored objects are current; `None` if unknown.
     pub fn followed(&self) -> Option<Followed> {
         self.shared().bans.log.followed.lock().clone()
     }
 
-    /// All is carried out that the log of a fleet says up to there: a worker to come goes on from there. It is kept behind what was
-    /// invalidated before.
+    /// Notes the position in the fleet's log up to which everything is carried out, at which the next worker continues.
+    /// Becomes durable after the earlier invalidations.
     pub fn set_followed(&self, place: Followed) {
         let log = &self.shared().bans.log;
         *log.followed.lock() = Some(place.clone());
@@ -326,7 +329,8 @@ impl Cache {
         }
     }
 
-    /// What was invalidated and isn't kept yet, if there is any. Nobody is to be told that it is done before this ends.
+    /// Resolves when all invalidations so far are durable; `None` if they already are. Don't acknowledge an
+    /// invalidation before it resolves.
     pub fn unkept(&self) -> Option<Unkept> {
         self.shared().bans.log.journal()?.unkept()
     }
@@ -339,12 +343,12 @@ impl Cache {
         }
     }
 
-    /// Whether a thread has to do [`Cache::write_journal`].
+    /// True if a thread has to call [`Cache::write_journal`].
     pub fn journal_needs_thread(&self) -> bool {
         self.shared().bans.log.journal.get().is_some_and(|journal| journal.needs_thread())
     }
 
-    /// What went wrong with the journal since this was asked last.
+    /// The error of the journal since the last call.
     pub fn journal_trouble(&self) -> Option<String> {
         let shared = self.shared();
         shared.bans.log.take_trouble().inspect(|_| shared.main.journal_fail.inc())
@@ -352,7 +356,7 @@ impl Cache {
 }
 
 impl Shared {
-    /// Lets go of what no home needs any more, and begins the journal anew if it has grown long. It may take time.
+    /// Drops entries that no home needs any more, and rewrites the journal if it has grown long. May take time.
     pub fn tend_journal(&self) {
         let log = &self.bans.log;
         let Some(journal) = log.journal.get() else { return };
@@ -364,7 +368,7 @@ impl Shared {
         }
     }
 
-    /// The same, whether it has grown or not.
+    /// Rewrites the journal, whatever its length.
     pub fn begin_journal_anew(&self) {
         if let Some(journal) = self.bans.log.journal.get() {
             self.rewrite_journal(journal);
@@ -388,7 +392,7 @@ impl Shared {
         }
     }
 
-    /// The journal begins with what is needed now: the ban list, and the purges that somebody still needs.
+    /// Rewrites the journal with the entries needed now: the ban list, and the purges that are still needed.
     fn rewrite_journal(&self, journal: &Journal) {
         let (bans, log) = (&self.bans, &self.bans.log);
         let Some((cut, mut needed)) = bans.begin_anew(journal, &self.clock) else { return };
@@ -411,7 +415,7 @@ pub(crate) fn tag_purge(seq: u64, key: &[u8], soft: Option<f64>) -> Entry {
     Entry::TagPurge(TagPurge { seq, key: key.to_vec(), soft: soft.map(finite) })
 }
 
-/// VCL can make any number of seconds; who reads a journal believes only those that can be.
+/// Clamps a number of seconds from VCL to finite values, the only ones that a reader of the journal accepts.
 fn finite(seconds: f64) -> f64 {
     if seconds.is_nan() { 0.0 } else { seconds.clamp(f64::MIN, f64::MAX) }
 }

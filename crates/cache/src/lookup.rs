@@ -25,42 +25,40 @@ use crate::waiting::{Redemption, RushReason, Ticket, Waiter};
 /// The request's own wishes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookupOptions {
-    /// `req.hash_always_miss`.
     pub always_miss: bool,
-    /// `req.hash_ignore_busy`.
     pub ignore_busy: bool,
-    /// `req.hash_ignore_vary`.
     pub ignore_vary: bool,
     /// `req.ttl`, seconds; only a value above 0 limits.
     pub max_ttl: Option<f64>,
     /// `req.grace`, seconds; only a value of 0 or more limits.
     pub max_grace: Option<f64>,
-    /// The request takes nothing older than so many seconds; 0: nothing without a validation (RFC 9111 5.2.1).
+    /// Greatest age in seconds that the request accepts; 0: nothing without a validation (RFC 9111 5.2.1).
     pub max_age: Option<f64>,
-    /// It wants what is fresh for so many seconds more.
+    /// Seconds for which the object must stay fresh (`min-fresh`).
     pub min_fresh: Option<f64>,
-    /// What says "don't cache" hides nothing: what is fresh or within its grace is delivered all the same, and what else is stale
-    /// may be revalidated (RFC 9111, where nothing is stored of such a response).
+    /// Markers that say "don't cache" hide no object: one that is fresh or in grace is delivered all the same, and
+    /// another stale one may be revalidated (RFC 9111, by which nothing is stored of an uncacheable response).
     pub looks_behind_markers: bool,
-    /// Anything that lives is a hit, however stale: somebody else has judged that.
+    /// Any object that hasn't expired is a hit, however stale, because the caller has judged that.
     pub takes_stale: bool,
-    /// [`LookupTrace::marker`] is wanted.
+    /// The caller wants [`LookupTrace::marker`].
     pub tells: bool,
 }
 
 impl LookupOptions {
-    /// Until when an object is fresh for this request.
+    /// The moment until which an object is fresh for this request.
     pub fn fresh_until(&self, times: &Times) -> Mono {
         self.wished(times, times.fresh_until(self.max_ttl))
     }
 
-    /// Whether what isn't fresh may be revalidated: so it is with what is too old for a request that said how old it may be, but
-    /// not with what is for `req.ttl`.
+    /// True if a stale object may be revalidated. One that is too old for the request's own limits may; one that is
+    /// stale by `req.ttl` alone may not.
     pub fn is_stale(&self, times: &Times, now: Mono) -> bool {
         self.wished(times, times.fresh_until(None)).0 <= now.0
     }
 
-    /// Whether it may be served while a new one is fetched. Who says what is fresh enough takes nothing else.
+    /// True if the object may be served while a new one is fetched. A request with its own limits of freshness takes no
+    /// stale object.
     pub fn is_in_grace(&self, times: &Times, now: Mono) -> bool {
         self.max_age.is_none() && self.min_fresh.is_none() && times.grace_until(self.max_ttl, self.max_grace).0 >= now.0
     }
@@ -75,16 +73,16 @@ impl LookupOptions {
     }
 }
 
-/// The verdict.
+/// The result of a lookup.
 #[derive(Debug)]
 pub enum Lookup {
     /// A fresh object. [`ObjRef::fetched`] is `Some` while it still streams.
     Hit(ObjRef),
     /// A stale object within its grace.
     Grace {
-        /// To be delivered.
+        /// The object to be delivered.
         stale: ObjRef,
-        /// The right to refresh it in the background, unless somebody has it already.
+        /// The right to refresh it in the background, unless another request has it already.
         busy: Option<Busy>,
     },
     /// Nothing usable: fetch it.
@@ -93,14 +91,13 @@ pub enum Lookup {
     MissStale {
         /// The right to fetch.
         busy: Busy,
-        /// The older object.
         stale: ObjRef,
     },
-    /// Known to be uncacheable: fetch, nobody waits for it.
+    /// The object is known to be uncacheable: fetch it. No request waits for that fetch.
     HitForMiss {
         /// The right to fetch.
         busy: Busy,
-        /// Who found out (log record HitMiss).
+        /// Transaction that made the marker, for the log record HitMiss.
         xid: Vxid,
         /// Seconds for which that is still known; negative once over.
         ttl_left: f64,
@@ -109,39 +106,37 @@ pub enum Lookup {
     },
     /// Known to be passed.
     HitForPass {
-        /// Who found out (log record HitPass).
+        /// Transaction that made the marker, for the log record HitPass.
         xid: Vxid,
         /// Seconds for which that is still known.
         ttl_left: f64,
     },
-    /// It is being fetched: await the ticket, then [`Cache::resume`].
+    /// The object is being fetched: await the ticket, then call [`Cache::resume`].
     Wait(Ticket),
     /// Nothing usable in memory, but the home of a store may have it: await this, then [`Cache::look_on`].
     Loading(Loading),
-    /// So many bans have to be tested that others shall have their turn meanwhile: await the ticket, then
-    /// [`Cache::resume`].
+    /// More bans have to be tested than fit into one turn: await the ticket, then call [`Cache::resume`].
     Unfinished(Ticket),
-    /// It is being fetched, and as many wait already as may.
+    /// The object is being fetched, and as many requests wait already as may.
     Refused,
 }
 
-/// A verdict and what came to light beside it.
+/// A lookup's result, its log events and its trace.
 #[derive(Debug)]
 pub struct LookupOutcome {
-    /// The verdict.
     pub lookup: Lookup,
     /// Objects found banned on the way, for the log. Mostly empty (and then not allocated).
     pub events: Vec<Event>,
     /// Variants of other requests passed on the way (`vary_notice`).
     pub variants_skipped: usize,
-    /// Why it is no hit.
+    /// The reason why the lookup is no hit.
     pub trace: LookupTrace,
 }
 
 /// One look at an objhead.
 #[derive(Default)]
 struct Scan {
-    /// Fresh.
+    /// The fresh object found.
     hit: Option<Arc<Objcore>>,
     /// The newest of the stale ones.
     stale: Option<Arc<Objcore>>,
@@ -152,13 +147,13 @@ struct Scan {
     ignored_busy: bool,
     /// One is fresh, but older than the request allows.
     is_over_max_age: bool,
-    /// A match was banned or purged; only requests that came earlier may still have it.
+    /// A matching object was banned or purged; only requests that came earlier may still have it.
     is_overtaken: bool,
     has_waiters: bool,
     /// Bans have to be tested on this one first, without a lock.
     unchecked: Option<Arc<Objcore>>,
     skipped: usize,
-    /// Another request's variant: what this request would be stored under can be guessed from it.
+    /// A variant of another request, from which this request's variant can be guessed.
     other: Option<Arc<Objcore>>,
 }
 
@@ -170,9 +165,9 @@ struct Query<'a> {
     options: &'a LookupOptions,
     /// Invalidations after this one don't concern the request.
     arrival_sequence: u64,
-    /// It doesn't wait: it did, for something that helped nobody.
+    /// The request doesn't wait: it has waited before, for a fetch that helped nobody.
     is_alone: bool,
-    /// It waited for somebody else's fetch.
+    /// The request has waited for another request's fetch.
     was_parked: bool,
 }
 
@@ -189,22 +184,22 @@ impl Query<'_> {
         Lookup::HitForMiss { busy, xid: oc.xid(), ttl_left: self.ttl_left(oc), stale }
     }
 
-    /// Seconds of an object's own ttl: `req.ttl` decides what is fresh, and isn't told here.
+    /// Seconds left of an object's own ttl, whatever `req.ttl` says.
     fn ttl_left(&self, oc: &Objcore) -> f64 {
         oc.times().fresh_until(None).since(self.now)
     }
 }
 
 impl Cache {
-    /// Looks `digest` up for `req`; `now` is when the request came in.
+    /// Looks `digest` up for `req`, which came in at `now`.
     pub fn lookup(&self, digest: &Digest, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
         let arrival_sequence = self.shared().bans.seq();
         let query = Query { digest, req, now, options, arrival_sequence, is_alone: false, was_parked: false };
         self.look(&query, &mut Right::default())
     }
 
-    /// Looks up again after the ticket's wait. What was invalidated after the request first looked up doesn't concern
-    /// it: so it can have the answer that it waited for.
+    /// Looks up again after the ticket's wait. Invalidations after the request's first lookup don't concern it, so it
+    /// can have the response that it waited for.
     pub fn resume(&self, ticket: Ticket, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
         let Redemption { digest, arrival_sequence, is_alone, was_parked } = ticket.redeem();
         let query = Query { digest: &digest, req, now, options, arrival_sequence, is_alone, was_parked };
@@ -215,7 +210,7 @@ impl Cache {
         outcome
     }
 
-    /// Goes on with a lookup whose right to fetch was given already.
+    /// Continues a lookup that already holds a right to fetch.
     pub(crate) fn look_with_right(
         &self,
         loading: &LoadingQuery,
@@ -245,7 +240,7 @@ impl Cache {
         outcome
     }
 
-    /// Counts what became of a request that was parked.
+    /// Counts the result of a request that was parked.
     fn count_parked(&self, lookup: &Lookup) {
         let main = self.shared().main;
         match lookup {
@@ -338,7 +333,7 @@ impl Cache {
         }
     }
 
-    /// The right to fetch with what the homes may have, if there is anything.
+    /// The right to fetch with the copies that the homes may have, if there are any.
     fn loading(
         &self,
         shard: &mut ShardGuard<'_>,
@@ -361,7 +356,7 @@ impl Cache {
         Some(Loading::new(self, busy, loading, candidates))
     }
 
-    /// Goes through the variants, newest first; through those that are being fetched only when no other will do.
+    /// Scans the variants, newest first. Looks at those being fetched only when no other will do.
     fn scan(&self, shard: &ShardInner, query: &Query<'_>, right: &Right) -> Scan {
         let (objcs, head) = shard.heads.look(query.digest);
         let mut scan = Scan { has_waiters: head.is_some_and(Objhead::has_waiters), ..Scan::default() };
@@ -396,7 +391,7 @@ impl Cache {
         scan
     }
 
-    /// Whether the request would wait for a variant that is being fetched.
+    /// Notes a variant that is being fetched if the request would wait for it.
     fn consider_busy(scan: &mut Scan, oc: &Objcore, query: &Query<'_>) {
         let options = query.options;
         let guess = oc.boc().filter(|_| !options.ignore_vary);
@@ -452,7 +447,8 @@ impl Cache {
         ControlFlow::Continue(())
     }
 
-    /// Whether it is fresh for the request. What says "don't cache" is so for as long as it says.
+    /// True if the object is fresh for the request. The request's `max-age` and `min-fresh` don't apply to markers that
+    /// say "don't cache".
     fn is_fresh(oc: &Objcore, times: &Times, query: &Query<'_>) -> bool {
         let until = match oc.flags().is_uncacheable() {
             true => times.fresh_until(query.options.max_ttl),
@@ -462,7 +458,7 @@ impl Cache {
         until.0 > query.now.0
     }
 
-    /// Turns what was seen into a verdict; also answers whom to wake after the unlock.
+    /// Turns the findings into a result; also returns the requests to wake after the unlock.
     fn decide(
         &self,
         shard: &mut ShardGuard<'_>,
@@ -535,7 +531,8 @@ impl Cache {
         (lookup, Vec::new())
     }
 
-    /// The right to fetch: that in hand, or a new busy objcore; `other` is a variant of somebody else, from whose Vary the new one's is guessed.
+    /// The right to fetch: the one in hand, or a new busy objcore. `other` is another request's variant, from whose Vary the
+    /// new one's is guessed.
     fn insert_busy(
         &self,
         shard: &mut ShardGuard<'_>,

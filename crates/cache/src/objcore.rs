@@ -23,7 +23,7 @@ use crate::boc::Boc;
 use crate::digest::Digest;
 use crate::forms::Forms;
 
-/// Where an objcore is.
+/// The stage of an objcore's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -32,18 +32,18 @@ pub(crate) enum State {
     Dying,
 }
 
-/// No head was stored yet: `n_object` doesn't count it.
+/// No head was stored yet, so `n_object` doesn't count the object.
 const NO_STORE: StoreId = StoreId::MAX;
 /// Not in the expiry heap, not in an eviction list.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
-/// See [`Objcore::overtaken`].
+/// A flag in [`Objcore::overtaken`].
 const SOFTLY: u64 = 1 << 63;
 /// Not attached to the ban list.
 pub(crate) const NO_BAN: u64 = u64::MAX;
 /// Highest value of the access count that eviction looks at.
 pub(crate) const MAX_FREQ: u8 = 3;
 
-/// See the module. What a hit reads stands first.
+/// See the module. The fields that a hit reads come first.
 #[repr(C)]
 pub(crate) struct Objcore {
     bytes: OnceLock<ObjBytes>,
@@ -52,27 +52,26 @@ pub(crate) struct Objcore {
     freq: AtomicU8,
     store: AtomicU8,
     pub heap_slot: AtomicU32,
-    /// All bans up to this number have been tested; [`NO_BAN`] when it isn't on the ban list.
+    /// Number up to which all bans have been tested; [`NO_BAN`] when it isn't on the ban list.
     pub ban_seq: NotedNumber,
-    /// Number of the first invalidation that overtook it: requests older than that may still have it. 0 = none. With
-    /// [`SOFTLY`], it took the object's lives only.
+    /// Number of the first invalidation that overtook it; requests older than that may still have the object. 0 = none.
+    /// With [`SOFTLY`], the invalidation only shortened its times.
     overtaken: AtomicU64,
     /// Until there are bytes; of a pass, or a fetch that failed, as long as the objcore. Then its forms.
     boc: ArcCell<Boc, Forms>,
     main: &'static Main,
     pub evict_slot: AtomicU32,
-    /// The evictor's, under its lock: what decides of the object's rank.
+    /// The object's weight and uses, which decide its rank. Changed by the evictor under its lock.
     pub worth: AtomicU32,
 }
 
-/// How an invalidation that came during a fetch bears on a request.
+/// The effect on a request of an invalidation that came during a fetch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Invalidation {
-    /// The object is what it seems.
     Not,
     /// The invalidation is older than the request, so the request must not find the object.
     Before,
-    /// The request is older than the invalidation: for it the object's lives are not over yet, whatever its times say.
+    /// The request is older than the invalidation: for it the object hasn't expired, whatever its times say.
     Later,
 }
 
@@ -83,7 +82,7 @@ pub(crate) struct HeadBlock {
     pub lengths: HeadLengths,
 }
 
-/// What is where in a head block.
+/// Lengths of the parts of a head block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadLengths {
     pub head: u32,
@@ -101,14 +100,14 @@ pub(crate) struct HeadView<'a> {
 
 /// All bytes of a finished object.
 pub(crate) struct ObjBytes {
-    /// The head block and what is behind it.
+    /// The head block with the parts behind it.
     buf: Buf,
-    /// What few objects have.
+    /// Parts that few objects have.
     tail: Option<Box<Tail>>,
 }
 
 pub(crate) struct Tail {
-    /// Of an object without a record.
+    /// The facts of an object without a record.
     facts: OwnFacts,
     /// A body that isn't in the head block.
     rest: Option<Rest>,
@@ -162,8 +161,8 @@ impl Objcore {
         })
     }
 
-    /// Changes its words, unless they are another worker's by now: that one judges the object by its own bans and purges.
-    /// Answers whether they weren't.
+    /// Changes the facts, unless another worker has taken them over and judges the object by its own bans and purges.
+    /// Returns `true` if they were changed.
     fn change_facts(&self, change: impl FnOnce(Facts<'_>)) -> bool {
         let is_own = self.bytes.get().is_none_or(|bytes| !bytes.buf.is_frozen());
         if is_own {
@@ -176,7 +175,7 @@ impl Objcore {
         Digest(self.with_facts(|facts| facts.digest()))
     }
 
-    /// Whether that is its digest.
+    /// True if the object has that digest.
     pub fn is_of(&self, digest: &Digest) -> bool {
         self.with_facts(|facts| facts.is_of(&digest.0))
     }
@@ -186,7 +185,7 @@ impl Objcore {
         self.with_facts(|facts| facts.hits())
     }
 
-    /// It is delivered once more. The caller holds the shard's lock.
+    /// Counts a delivery. The caller holds the shard's lock.
     pub fn count_hit(&self) {
         self.with_facts(|facts| facts.set_hits(facts.hits().wrapping_add(1)));
     }
@@ -217,7 +216,7 @@ impl Objcore {
         PackedFlags(self.flags.load(Relaxed))
     }
 
-    /// Its ESI program is stored.
+    /// Notes that the object's ESI program is stored.
     pub fn set_esi(&self) {
         self.flags.fetch_or(PackedFlags::ESI, Relaxed);
     }
@@ -236,7 +235,7 @@ impl Objcore {
         self.change_facts(|facts| facts.set_lives(times.into()))
     }
 
-    /// Notes what the fetch knows, beside what its boc does; the objcore is busy.
+    /// Notes the attributes that the boc doesn't hold. The objcore is busy.
     pub fn describe(&self, attrs: &Attrs, store: StoreId) {
         self.flags.store(PackedFlags::from(attrs.flags).0, Relaxed);
         if self.store.swap(store, Relaxed) == NO_STORE {
@@ -244,7 +243,7 @@ impl Objcore {
         }
     }
 
-    /// Notes the number of an invalidation; the lowest counts. Answers whether it is the first.
+    /// Notes the number of an invalidation; the lowest counts. Returns `true` for the first one.
     pub fn overtake(&self, seq: u64) -> bool {
         let lower = |old: u64| {
             let new = if old == 0 { seq } else { seq.min(old & !SOFTLY) };
@@ -258,7 +257,7 @@ impl Objcore {
         let _ = self.overtaken.compare_exchange(0, seq | SOFTLY, Relaxed, Relaxed);
     }
 
-    /// What became of it for a request that came when `arrival_sequence` was the newest invalidation.
+    /// The object's invalidation during its fetch, for a request that came when `arrival_sequence` was the newest one.
     pub fn overtaken_for(&self, arrival_sequence: u64) -> Invalidation {
         match self.overtaken.load(Relaxed) {
             0 => Invalidation::Not,
@@ -269,7 +268,7 @@ impl Objcore {
         }
     }
 
-    /// Whether requests from now on don't find it.
+    /// True if new requests can't find the object.
     pub fn is_overtaken(&self) -> bool {
         let overtaken = self.overtaken.load(Relaxed);
         overtaken != 0 && overtaken & SOFTLY == 0
@@ -310,7 +309,8 @@ impl Objcore {
         self.boc.second()
     }
 
-    /// From now on it has these forms. The former ones; `None` when it isn't whole, or was never.
+    /// Replaces the object's forms, and returns the former ones. The result is `None` if the object isn't complete or
+    /// never was.
     pub fn set_forms(&self, forms: Forms) -> Option<Option<Arc<Forms>>> {
         self.bytes.get()?;
         self.boc.put_second(Some(Arc::new(forms))).ok()
@@ -320,17 +320,17 @@ impl Objcore {
         self.bytes.get()
     }
 
-    /// Whether there is a [`Tail`].
+    /// True if there is a [`Tail`].
     pub fn has_tail(&self) -> bool {
         self.bytes.get().is_some_and(|bytes| bytes.tail.is_some())
     }
 
-    /// What survives of it, once it is whole; where that is is known of its bytes.
+    /// The record that survives, once the object is complete.
     pub fn record(&self) -> Option<RecordId> {
         self.bytes.get()?.buf.record()
     }
 
-    /// Its body, if that was read back from the store's home and is too long to have come with it.
+    /// The body, if it was read back from the store's home and is too long to have come with the head.
     pub fn home_rest(&self) -> Option<&HomeRest> {
         match self.bytes.get()?.rest()? {
             Rest::Home(rest) => Some(rest),
@@ -338,20 +338,20 @@ impl Objcore {
         }
     }
 
-    /// What the store's home calls its stored copy, if there is one.
+    /// The name of the stored copy in the store's home, if there is one.
     pub fn home(&self) -> Option<HomeId> {
         self.bytes.get()?.own_facts()?.home()
     }
 
-    /// From now on it has that stored copy, or none. It is whole; the caller has the shard's lock, or the objcore isn't in the
-    /// index.
+    /// Sets or clears the name of the stored copy. The object is complete, and the caller has the shard's lock or the
+    /// objcore isn't in the index.
     pub fn set_home(&self, id: Option<HomeId>) {
         let facts = self.bytes.get().and_then(ObjBytes::own_facts);
         facts.expect("no object of a store with a home has a record").set_home(id);
     }
 
-    /// It is whole. The caller holds the shard's lock: what has changed of times and hits while the bytes were made goes
-    /// with them.
+    /// Completes the object. The caller holds the shard's lock: it brings along changes to times and hits since the
+    /// bytes were made.
     pub fn set_bytes(&self, bytes: ObjBytes) {
         if !bytes.buf.is_frozen() {
             self.with_facts(|former| {
@@ -364,8 +364,8 @@ impl Objcore {
         self.note_ban_seq();
     }
 
-    /// Notes in its words, if it is whole, how far it has been tested: after it was tested further, and after it has become
-    /// whole.
+    /// Notes in the facts of a complete object how far it has been tested. Called after further tests, and after its
+    /// completion.
     pub fn note_ban_seq(&self) {
         self.ban_seq.note(
             || self.bytes.get(),
@@ -377,7 +377,7 @@ impl Objcore {
         );
     }
 
-    /// Whether the request selects this variant; one without a vary key, or without a head yet, is everybody's.
+    /// True if the request selects this variant. An object without a vary key or without a head suits every request.
     pub fn vary_matches(&self, matches: impl Fn(Vary<'_>) -> bool) -> bool {
         if let Some(bytes) = self.bytes.get() {
             return bytes.view().vary().is_none_or(matches);
@@ -385,7 +385,7 @@ impl Objcore {
         self.with_head_block(|block| block.vary().is_none_or(matches)).unwrap_or(true)
     }
 
-    /// Whether both are the same variant.
+    /// True if both are the same variant.
     pub fn has_vary_of(&self, other: &Objcore) -> bool {
         let same = |one: HeadView<'_>| {
             other.with_head_block(|two| match (one.vary(), two.vary()) {
@@ -408,7 +408,6 @@ impl Objcore {
         }
     }
 
-    /// See [`ObjBytes::has_lost_body`].
     pub fn has_lost_body(&self) -> bool {
         self.bytes.get().is_some_and(ObjBytes::has_lost_body)
     }
@@ -425,7 +424,7 @@ impl HeadLengths {
         self.kept() + self.aux as usize
     }
 
-    /// Length of what is before the auxiliary attributes.
+    /// Length of the parts before the auxiliary attributes.
     pub fn kept(self) -> usize {
         self.head as usize + self.spec as usize + self.values as usize
     }
@@ -451,14 +450,14 @@ impl<'a> HeadView<'a> {
         Some(Vary { spec, values })
     }
 
-    /// What the engine stored beside the head.
+    /// Bytes that the engine stored beside the head.
     pub fn aux_attrs(self) -> &'a [u8] {
         &self.bytes[self.lengths.kept()..self.lengths.all()]
     }
 }
 
 impl ObjBytes {
-    /// Those of an object whose record says what `fields` does, or of one without a record.
+    /// Bytes of an object with a record that has `fields`, or without a record.
     pub fn new(buf: Buf, rest: Option<Rest>, fields: &RecordFields) -> Self {
         let tail = match (buf.facts(), rest) {
             (Some(_), None) => None,
@@ -473,7 +472,7 @@ impl ObjBytes {
         self.buf.facts().unwrap_or_else(own)
     }
 
-    /// Its words, of an object without a record.
+    /// The facts of an object without a record.
     pub fn own_facts(&self) -> Option<&OwnFacts> {
         self.tail.as_ref().filter(|_| self.buf.facts().is_none()).map(|tail| &tail.facts)
     }
@@ -483,7 +482,6 @@ impl ObjBytes {
         HeadLengths { head, spec, values, aux }
     }
 
-    /// Its head block.
     pub fn view(&self) -> HeadView<'_> {
         HeadView { bytes: &self.buf, lengths: self.lengths() }
     }
@@ -493,7 +491,7 @@ impl ObjBytes {
         self.tail.as_ref()?.rest.as_ref()
     }
 
-    /// Whether its body was in the home alone and isn't there any more.
+    /// True if the body was only in the home and isn't there any more.
     fn has_lost_body(&self) -> bool {
         matches!(self.rest(), Some(Rest::Home(rest)) if rest.front().is_none() && !rest.stored().is_there())
     }
@@ -528,7 +526,7 @@ impl ObjBytes {
         }))
     }
 
-    /// A reader that waited for the store goes away.
+    /// Removes a reader that waited for the store.
     pub fn forget(&self, waiter: u64) {
         if let Some(Rest::Home(rest)) = self.rest() {
             rest.stored().forget(waiter);

@@ -17,19 +17,19 @@ use crate::digest::Digest;
 use crate::objcore::{Objcore, State};
 use crate::waiting::Waiter;
 
-/// The vary hash of what every request must look at: a stored objcore without Vary.
+/// The vary hash of an objcore that every request must look at: a stored one without Vary.
 pub(crate) const ANY: u64 = 0;
 
-/// In the place of a vary hash: a busy objcore. Lookups come to those when nothing that is stored will do.
+/// The value for a busy objcore, instead of a vary hash. Lookups consider these when no stored one will do.
 pub(crate) const BUSY: u64 = 2;
 
-/// From this many variants on lookups go by the hash of the vary key.
+/// Number of variants from which on lookups use the hash of the vary key.
 pub(crate) const HASHED_FROM: usize = 8;
 
 pub(crate) struct Heads {
-    /// Those of one variant for which nobody waits.
+    /// Objheads with one variant and no parked requests.
     ones: HashTable<Arc<Objcore>>,
-    /// The others.
+    /// Objheads with several variants or with parked requests.
     full: HashTable<Box<Objhead>>,
     main: &'static Main,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Objhead {
     waiting: VecDeque<Arc<Waiter>>,
     /// About how many of `waiting` went away.
     gone: usize,
-    /// It is counted as one with many variants: from this number on.
+    /// Number of variants from which on the objhead counts as having many.
     many_from: Option<usize>,
 }
 
@@ -73,18 +73,17 @@ impl Heads {
         self.one(digest).is_some() || self.full(digest).is_some()
     }
 
-    /// Objheads here.
     pub fn len(&self) -> usize {
         self.ones.len() + self.full.len()
     }
 
-    /// Memory that the tables and the objheads take, in bytes: not the objcores, nor who waits.
+    /// Bytes that the tables and the objheads take, without the objcores and the waiters.
     pub fn bytes(&self) -> u64 {
         let heads: usize = self.full.iter().map(|head| head.bytes()).sum();
         (self.ones.allocation_size() + self.full.allocation_size() + heads) as u64
     }
 
-    /// All objcores, for walks.
+    /// Iterates over all objcores.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Objcore>> {
         self.ones.iter().chain(self.full.iter().flat_map(|head| &head.objcs))
     }
@@ -124,7 +123,7 @@ impl Heads {
         head.hashes.push(BUSY);
     }
 
-    /// Adds objects of a former worker, oldest first: what is here already is newer.
+    /// Adds objects of a former worker, oldest first. The objects that are here already are newer.
     pub fn adopt(&mut self, digest: &Digest, older: &[Arc<Objcore>], notice: usize) {
         if let [one] = older
             && !self.is_here(digest)
@@ -202,8 +201,8 @@ impl Heads {
         self.drop_if_empty(&digest);
     }
 
-    /// The marker that `new` takes the place of: the newest older one that says the same to the same requests, and not for
-    /// longer. Where most answers are uncacheable there would be thousands of them.
+    /// The marker that `new` replaces: the newest older one that says the same to the same requests, and doesn't last
+    /// longer. Where most responses are uncacheable there would otherwise be thousands of them.
     pub fn superseded(&self, new: &Arc<Objcore>) -> Option<Arc<Objcore>> {
         let (objcs, head) = self.look(&new.digest());
         let (kind, until) = (new.flags(), new.times().dead_at());
@@ -229,18 +228,17 @@ impl Heads {
         objcs.iter().find(|oc| oc.state() == State::Stored).cloned()
     }
 
-    /// Whether another request may be parked where `limit` may wait (0: any number).
+    /// True if another request may be parked when `limit` may be (0: any number).
     pub fn may_park(&self, digest: &Digest, limit: usize) -> bool {
         limit == 0 || self.look(digest).1.is_none_or(|head| head.waiting.len().saturating_sub(head.gone) < limit)
     }
 
-    /// Parks a request.
     pub fn park(&mut self, digest: &Digest, waiter: Arc<Waiter>) {
         self.main.waitinglist_len.inc();
         self.head_mut(digest).waiting.push_back(waiter);
     }
 
-    /// Whether requests are parked (some may just have gone).
+    /// True if requests are parked, some of which may just have gone.
     pub fn has_waiters(&self, digest: &Digest) -> bool {
         self.look(digest).1.is_some_and(Objhead::has_waiters)
     }
@@ -330,12 +328,13 @@ impl Objhead {
         size_of::<Self>() + rows + self.specs.iter().map(|spec| spec.len()).sum::<usize>()
     }
 
-    /// Whether requests are parked (some may just have gone).
+    /// True if requests are parked, some of which may just have gone.
     pub fn has_waiters(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Counts what was stored: those that are being fetched are no variants yet, but who fetches many at once will have them.
+    /// Counts variants after an object was stored. Objcores that are being fetched aren't variants yet, but an objhead
+    /// with many fetches will have many variants.
     fn count_many(&mut self, notice: usize, main: &Main) {
         let count = self.objcs.len();
         if count as u64 > main.vary_max.get() {
@@ -383,7 +382,8 @@ impl Objhead {
     }
 }
 
-/// Hash of a vary key; never [`ANY`] or [`BUSY`]. (FNV-1a; who can choose the values can at worst make its own lookups linear.)
+/// Hash of a vary key; never [`ANY`] or [`BUSY`]. (FNV-1a: a client that chooses the values can at worst make its own
+/// lookups linear.)
 pub(crate) fn vary_hash(spec: &[u8], values: &[u8]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for &byte in spec.iter().chain(&[0xff]).chain(values) {

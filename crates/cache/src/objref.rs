@@ -20,7 +20,7 @@ pub struct ObjRef {
 }
 
 impl ObjRef {
-    /// Whether it is passed on by way of a store that is full: what of it waits for the client is of nobody's account.
+    /// True for a pass whose store is full: bytes that wait for the client are charged to no store.
     pub fn is_squeezed(&self) -> bool {
         self.boc.as_ref().is_some_and(|boc| boc.is_squeezed())
     }
@@ -48,8 +48,8 @@ impl ObjRef {
         }
     }
 
-    /// What [`Busy::set_aux_attrs`](crate::Busy::set_aux_attrs) stored beside the head; empty before that, and while a fetch
-    /// that got its auxiliary attributes after it was published still runs.
+    /// Attributes that [`Busy::set_aux_attrs`](crate::Busy::set_aux_attrs) stored beside the head. Empty before that,
+    /// and during a fetch that got its attributes after it was published.
     pub fn aux_attrs(&self) -> &[u8] {
         match (self.oc.bytes(), &self.boc) {
             (Some(bytes), _) => bytes.view().aux_attrs(),
@@ -63,17 +63,16 @@ impl ObjRef {
         self.oc.xid()
     }
 
-    /// Its times now (a purge may have cut them).
+    /// The present times, which a purge may have cut.
     pub fn times(&self) -> Times {
         self.oc.times()
     }
 
-    /// Whether it is out of the cache: purged, banned or pushed out.
+    /// True if the object has left the cache: purged, banned or evicted.
     pub fn is_dying(&self) -> bool {
         self.oc.state() == State::Dying
     }
 
-    /// Facts.
     pub fn flags(&self) -> Flags {
         self.oc.flags()
     }
@@ -83,18 +82,17 @@ impl ObjRef {
         self.oc.hits()
     }
 
-    /// Notes a delivery of what a lookup gave for validation.
+    /// Counts a delivery of an object that a lookup returned for validation.
     pub fn note_hit(&self) {
         self.oc.count_hit();
         self.oc.touch();
     }
 
-    /// What survives of it in its store's arena, once it is whole.
+    /// The record in the store's arena that survives, once the object is complete.
     pub fn record(&self) -> Option<RecordId> {
         self.oc.record()
     }
 
-    /// The store it lives in.
     pub fn store(&self) -> StoreId {
         self.oc.store()
     }
@@ -133,13 +131,13 @@ impl ObjRef {
         Finished { obj: self, id: None }
     }
 
-    /// Whether the body of an object that is whole can be read from its store's home alone, late or with an error.
+    /// True if the body of a complete object can be read only from its store's home: late, or with an error.
     #[inline]
     pub fn is_in_home_alone(&self) -> bool {
         self.boc.is_none() && self.oc.home_rest().is_some_and(|rest| rest.front().is_none())
     }
 
-    /// Whether both are handles on one object.
+    /// True if both are handles of one object.
     pub fn is_same(&self, other: &ObjRef) -> bool {
         Arc::ptr_eq(&self.oc, &other.oc)
     }
@@ -149,7 +147,7 @@ impl ObjRef {
         Reader::new(self.clone(), start)
     }
 
-    /// [`ObjRef::reader`] in the place of this handle.
+    /// Turns this handle into a reader; see [`ObjRef::reader`].
     pub fn into_reader(self, start: u64) -> Reader {
         Reader::new(self, start)
     }
@@ -194,7 +192,7 @@ impl std::fmt::Debug for ObjRef {
     }
 }
 
-/// See [`ObjRef::headers`].
+/// Awaits a head; see [`ObjRef::headers`].
 pub struct Headers<'a> {
     obj: &'a ObjRef,
     id: Option<u64>,
@@ -215,7 +213,7 @@ impl Drop for Headers<'_> {
     }
 }
 
-/// See [`ObjRef::finished`].
+/// Awaits the fetch's end; see [`ObjRef::finished`].
 pub struct Finished<'a> {
     obj: &'a ObjRef,
     id: Option<u64>,
@@ -236,24 +234,24 @@ impl Drop for Finished<'_> {
     }
 }
 
-/// Why a body can't be read on.
+/// The reason why a body can't be read on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadError {
-    /// Its fetch failed.
+    /// The fetch has failed.
     Fetch(FetchFailed),
-    /// Its store lost it: tell [`Cache::lose`](crate::Cache::lose).
+    /// The store lost the body: report it with [`Cache::lose`](crate::Cache::lose).
     Store(StoreError),
 }
 
-/// Where a reader waits, and its number there.
+/// The place where a reader waits, and its number there.
 #[derive(Clone, Copy)]
 enum Waits {
     Nowhere,
-    /// For more of the fetch.
+    /// Waits for more bytes of the fetch.
     Fetch(u64),
-    /// For the store's home.
+    /// Waits for the store's home.
     Store(u64),
-    /// For what the fetch has let go of, which is in the home.
+    /// Waits for bytes that the fetch has dropped from memory and that are in the home.
     Left(u64),
 }
 
@@ -261,7 +259,7 @@ enum Waits {
 pub struct Reader {
     obj: ObjRef,
     offset: u64,
-    /// It won't read beyond.
+    /// Offset at which the reader stops.
     until: u64,
     waits: Waits,
 }
@@ -297,7 +295,7 @@ impl Reader {
         Poll::Ready(Ok(buf))
     }
 
-    /// What the store has; of a body in memory always ready.
+    /// The next stored bytes. They are always ready for a body in memory.
     #[inline]
     fn poll_stored(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Buf>, StoreError>> {
         if base::failpoint::fault("an eviction under delivery") && self.obj.is_dying() {
@@ -311,17 +309,17 @@ impl Reader {
         found
     }
 
-    /// What the fetch has let go of.
+    /// Bytes that the fetch has dropped from memory.
     #[cold]
     fn poll_left(&mut self, cx: &mut Context<'_>, stored: &dyn StoredBody) -> Poll<Result<Buf, StoreError>> {
-        // The fetch forgets by itself who waited for it.
+        // The fetch removes its waiters itself.
         let mut id = if let Waits::Left(id) = self.waits { Some(id) } else { None };
         let found = stored.poll_at(cx, &mut id, self.offset..self.until.min(stored.len()));
         self.waits = id.map_or(Waits::Nowhere, Waits::Left);
         found
     }
 
-    /// It won't read any more of what the fetch has let go of.
+    /// Stops waiting for bytes that the fetch has dropped from memory.
     fn leave_left(&mut self) {
         if let (Waits::Left(id), Some(boc)) = (self.waits, &self.obj.boc) {
             self.waits = Waits::Nowhere;
@@ -339,17 +337,16 @@ impl Reader {
         self.offset
     }
 
-    /// Goes on at `offset`, for ranges.
+    /// Continues at `offset`, for ranges.
     pub fn seek(&mut self, offset: u64) {
         self.offset = offset;
     }
 
-    /// Says that it won't be asked for what is there from `offset` on. What comes may still reach beyond.
+    /// Announces that no bytes from `offset` on will be needed. The last piece may still reach beyond.
     pub fn stop_at(&mut self, offset: u64) {
         self.until = offset;
     }
 
-    /// The object read.
     pub fn object(&self) -> &ObjRef {
         &self.obj
     }

@@ -19,15 +19,15 @@ impl Cache {
         for shard in &shared.shards {
             let shard = shard.lock();
             let stored = shard.heads.all().filter(|oc| oc.state() == State::Stored);
-            // One that is being finished right now is added by who finishes it.
+            // An object that is being finished right now is added by the finishing thread.
             for oc in stored.filter(|oc| shared.has_no_limit(oc.store()) && oc.bytes().is_some()) {
                 shared.evictors[oc.store() as usize].add(oc, 0);
             }
         }
     }
 
-    /// Evicts from a store until it holds so many bytes less than now, but at most so many objects. Answers how many went;
-    /// `log` hears of each.
+    /// Evicts from a store until it holds `bytes` bytes less than now, but at most `most` objects. Returns the number
+    /// of evicted objects, and calls `log` for each.
     pub fn evict(&self, store: StoreId, bytes: u64, most: u64, log: &mut dyn FnMut(Event)) -> u64 {
         let shared = self.shared();
         let store = shared.stores().get(store);
@@ -43,7 +43,7 @@ impl Cache {
 }
 
 impl Shared {
-    /// Whether objects of this store are ever evicted.
+    /// True if objects of this store may be evicted.
     pub fn may_evict_from(&self, store: StoreId) -> bool {
         !self.has_no_limit(store) || self.evicts_unlimited.load(Relaxed)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Purge: shortening the lives of all variants of one objhead.
+//! Purge: shortening the times of all variants of one objhead.
 
 use base::Mono;
 
@@ -15,36 +15,33 @@ use crate::objref::ObjRef;
 use crate::request::Request;
 use crate::tombstones::Cause;
 
-/// New lives, in seconds from the moment of the purge (ttl) or as they are (grace, keep); `None` leaves one alone.
+/// New times, in seconds from the moment of the purge (ttl) or as durations (grace, keep); `None` leaves one unchanged.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Purge {
-    /// TTL left.
     pub ttl: Option<f64>,
-    /// Grace.
     pub grace: Option<f64>,
-    /// Keep.
     pub keep: Option<f64>,
 }
 
-/// The shortest ttl of what may be found while it is stale, in seconds.
+/// The shortest ttl of an object that may be found while it is stale, in seconds.
 const MOMENT: f64 = 1e-6;
 
 impl Purge {
     /// Nothing stays: `return(purge)`, `purge.hard()`.
     pub const HARD: Purge = Purge { ttl: Some(0.0), grace: Some(0.0), keep: Some(0.0) };
 
-    /// As [`Purge::apply`], but a ttl that is over already stays so: a purge brings nothing back.
+    /// Like [`Purge::apply`], but never lengthens a ttl: a purge brings no expired object back.
     pub(crate) fn shorten(&self, times: Times, now: Mono) -> Times {
         let new = self.apply(times, now);
         Times { ttl: new.ttl.min(times.ttl), ..new }
     }
 
-    /// Whether nothing is left of ttl and grace.
+    /// True if it leaves neither ttl nor grace.
     fn is_hard(&self) -> bool {
         self.ttl.is_some_and(|ttl| ttl <= 0.0) && self.grace.is_some_and(|grace| grace <= 0.0)
     }
 
-    /// This purge and then another one: what the other says counts, and the shorter ttl.
+    /// This purge followed by another one: the other's grace and keep count, and the shorter ttl.
     pub(crate) fn then(&self, other: &Purge) -> Purge {
         let ttl = match (self.ttl, other.ttl) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -64,14 +61,14 @@ impl Purge {
 }
 
 impl Cache {
-    /// Purges all variants under `digest` and answers how many there were. A fetch in progress is overtaken: what it
-    /// brings answers the requests that already wait for it, and later ones as the purge allows.
+    /// Purges all variants under `digest` and returns their number. A fetch in progress is overtaken: requests that
+    /// already wait for it may have its object, and later ones only as the purge allows.
     pub fn purge(&self, digest: &Digest, now: Mono, purge: Purge) -> usize {
         self.purge_for(None, digest, now, purge, &mut |_| {})
     }
 
-    /// As [`Cache::purge`] by a request that is about to fetch: what that brings is newer than the purge, and stays.
-    /// `gone` is told which objects the purge ended.
+    /// Like [`Cache::purge`], by a request that is about to fetch: the fetched object is newer than the purge and
+    /// stays. Calls `gone` for each object that the purge ended.
     pub fn purge_for(
         &self,
         own: Option<&Busy>,
@@ -98,7 +95,7 @@ impl Cache {
                     State::Busy if own.is_some_and(|own| own.is_of(&oc)) => {}
                     State::Busy if base::failpoint::fault("a purge that forgets a running fetch") => {}
                     State::Busy => overtake(&oc, seq, now, purge),
-                    // Gone for all but those who asked before.
+                    // Gone for all but earlier requests.
                     State::Stored if oc.is_overtaken() => {}
                     State::Stored if shard.recent_rushes.has(&oc, shared.now()) => {
                         count += 1;
@@ -140,7 +137,7 @@ impl Cache {
         count
     }
 
-    /// Changes the lives of one object (`obj.ttl` and the like set from outside).
+    /// Changes the times of one object (`obj.ttl` and the like set from outside).
     pub fn rearm(&self, obj: &ObjRef, now: Mono, purge: Purge) {
         let (shared, oc) = (self.shared(), obj.objcore());
         let mut shard = shared.shard(&oc.digest()).lock();
@@ -150,8 +147,9 @@ impl Cache {
         }
     }
 
-    /// What is in memory under `digest` lives on as `times` say, where that is longer; how much that was. Nothing comes back that a purge
-    /// or ban has ended. What has a copy in a home stays as it is: that would end, as it has the old lives.
+    /// Extends the times of objects in memory under `digest` to `times` where those are longer, and returns how many
+    /// were extended. Purged and banned objects don't come back. An object with a copy in a home stays as it is, since
+    /// the copy has the old times.
     pub fn extend_stored(&self, digest: &Digest, times: Times) -> usize {
         let shared = self.shared();
         let mut shard = shared.shard(digest).lock();
@@ -168,7 +166,7 @@ impl Cache {
         count
     }
 
-    /// What is in memory under `digest` and is for `req`, markers aside; nothing of it counts as a lookup.
+    /// The objects in memory under `digest` that `req` selects, without markers. Doesn't count as a lookup.
     pub fn stored_for(&self, digest: &Digest, req: &dyn Request) -> Vec<ObjRef> {
         let objcs = self.shared().shard(digest).lock().heads.objcs(digest).to_vec();
         let is_for = |oc: &Objcore| oc.vary_matches(|vary: Vary<'_>| req.vary_matches(vary.spec, vary.values));
@@ -178,15 +176,15 @@ impl Cache {
         objcs.into_iter().filter(|oc| is_found(oc)).map(ObjRef::new).collect()
     }
 
-    /// Takes what is stored under `digest` out of memory, if anything is: nobody looks for it any more. Unlike a purge it hits
-    /// nothing that is being fetched or is in a home alone, and no later worker hears of it.
+    /// Removes the objects stored under `digest` from memory, because nobody looks for them any more. Unlike a purge it
+    /// doesn't touch fetches in progress and objects that are only in a home, and no later worker hears of it.
     pub fn drop_stored(&self, digest: &Digest) -> usize {
         let shared = self.shared();
         let objcs = shared.shard(digest).lock().heads.objcs(digest).to_vec();
         objcs.iter().filter(|oc| shared.kill(oc, Cause::Purged)).count()
     }
 
-    /// The auxiliary attributes of what is stored under `digest`, as far as there are any.
+    /// The auxiliary attributes of all objects stored under `digest` that have any.
     pub fn aux_attrs_under(&self, digest: &Digest) -> Vec<Vec<u8>> {
         let shared = self.shared();
         let objcs = shared.shard(digest).lock().heads.objcs(digest).to_vec();
@@ -195,13 +193,13 @@ impl Cache {
         attrs.filter(|attrs| !attrs.is_empty()).collect()
     }
 
-    /// Takes one object out of the cache: it was replaced, or found broken. Who reads it reads on.
+    /// Removes one object from the cache because it was replaced or found damaged. Its readers continue.
     pub fn kill(&self, obj: &ObjRef) {
         self.shared().kill(obj.objcore(), Cause::Replaced);
     }
 }
 
-/// Notes on a busy objcore that a purge came while it was fetched.
+/// Notes on a busy objcore a purge that came during its fetch.
 fn overtake(oc: &Objcore, seq: u64, now: Mono, purge: Purge) {
     match oc.boc().filter(|_| !purge.is_hard()) {
         Some(boc) => boc.purge_softly(SoftPurge { seq, at: now, purge }),

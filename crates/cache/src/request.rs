@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the cache takes from above: requests, stored heads, regular expressions.
 
-/// What a lookup must know of a request.
+/// The properties of a request that a lookup needs.
 pub trait Request {
     /// Appends the values this request has for the fields that `spec` names, in the form in which
     /// [`crate::Vary::values`] were made.
     fn vary_values(&self, spec: &[u8], out: &mut Vec<u8>);
 
-    /// Whether those values are `values`. Called under a lock; override it where it can be told without building them.
+    /// True if those values are `values`. Called under a lock; override it if the comparison is possible without
+    /// building them.
     fn vary_matches(&self, spec: &[u8], values: &[u8]) -> bool {
         let mut own = Vec::with_capacity(values.len());
         self.vary_values(spec, &mut own);
         own == values
     }
 
-    /// `req.url`, for bans.
+    /// The value of `req.url`, for bans.
     fn url(&self) -> &[u8];
 
     /// The first field of this name (any case), for bans.
@@ -26,17 +27,15 @@ pub trait HeadReader: Send + Sync {
     /// The first field of this name (any case).
     fn header<'h>(&self, head: &'h [u8], name: &str) -> Option<&'h [u8]>;
 
-    /// The status.
     fn status(&self, head: &[u8]) -> u16;
 }
 
 /// A compiled regular expression.
 pub trait Regex: Send + Sync {
-    /// Whether it matches anywhere in `text`.
+    /// True if the expression matches anywhere in `text`.
     fn is_match(&self, text: &[u8]) -> bool;
 }
 
-/// Compiles regular expressions.
 pub trait Regexes: Send + Sync {
     /// Compiles; the error is a text for people, without a prefix.
     fn compile(&self, pattern: &str) -> Result<Box<dyn Regex>, String>;

@@ -5,7 +5,7 @@
 use std::ops::{Index, IndexMut};
 
 pub(crate) struct Rows<T, const N: usize> {
-    /// All full but the last, none empty.
+    /// Chunks, all full but the last, none empty.
     chunks: Vec<Vec<T>>,
 }
 

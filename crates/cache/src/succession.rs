@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Two workers at an upgrade: the former one hands its objects and its journal over and still answers the connections that
-//! it has; its successor adopts the objects.
+//! Two workers at an upgrade: the former one hands its objects and its journal over and still serves its connections;
+//! its successor adopts the objects.
 //!
-//! What holds:
-//! * What is invalidated in one of the two is invalidated in the other one before it is acknowledged. Where the former one can't
-//!   be told, its objects are recalled: it finds none from then on ([`Cache::is_recalled`]). Where the successor can't be told, the
-//!   invalidation fails.
-//! * The successor uses no memory again that the former one may read, until that has let go ([`Cache::let_go`]) or is gone.
+//! Invariants:
+//! * An invalidation in one of the two is carried out in the other before it is acknowledged. If the former worker
+//!   can't be reached, its objects are recalled: it finds none from then on ([`Cache::is_recalled`]). If the successor
+//!   can't be reached, the invalidation fails.
+//! * The successor reuses no memory that the former worker may read, until that worker has released it
+//!   ([`Cache::let_go`]) or has ended.
 
 use std::cell::Cell;
 use std::io;
@@ -29,10 +30,10 @@ use crate::tombstones::Cause;
 /// Objects taken out of the index under one lock.
 const STRETCH: usize = 256;
 
-/// A former worker that may still serve what is in the stores.
+/// A former worker that may still serve objects from the stores.
 pub(crate) struct Former {
     stores: Arc<Stores>,
-    /// It serves nothing from there any more, or there is none.
+    /// The former worker doesn't serve from the stores any more, or there is none.
     is_over: AtomicBool,
     peer: Mutex<Option<Box<dyn Peer>>>,
 }
@@ -40,18 +41,18 @@ pub(crate) struct Former {
 /// A successor, as the former worker sees it.
 #[derive(Default)]
 pub(crate) struct Successor {
-    /// Whether that tells this worker nothing any more, or is gone.
+    /// Returns true if the successor tells this worker nothing any more, or is gone.
     is_silent: Mutex<Option<Box<dyn Fn() -> bool + Send + Sync>>>,
-    /// It has everything; what is here nobody hears of any more.
+    /// The successor has everything; it hears of no further invalidations here.
     is_alone: AtomicBool,
 }
 
 thread_local! {
-    /// This thread carries out what the other worker has told: that one needn't be told of it.
+    /// This thread carries out invalidations of the other worker, which needn't be sent back to it.
     static IS_TOLD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether what this thread invalidates comes from the other worker.
+/// True if the invalidations that this thread carries out come from the other worker.
 pub(crate) fn is_told() -> bool {
     IS_TOLD.get()
 }
@@ -78,7 +79,7 @@ impl Former {
         }
     }
 
-    /// It shall serve nothing any more.
+    /// Takes the stores from the former worker, which then serves nothing from them.
     pub fn recall(&self) {
         if !self.is_over.load(Acquire) {
             self.stores.all().iter().for_each(|store| store.recall());
@@ -88,49 +89,49 @@ impl Former {
 }
 
 impl Cache {
-    /// The stores are about to be another worker's, as is the journal: what is invalidated here from now on `successor`
-    /// carries out, too. Objects can be served until [`Cache::is_recalled`].
+    /// Prepares to hand the stores and the journal over to another worker: `successor` carries out all further
+    /// invalidations, too. Objects can be served until [`Cache::is_recalled`].
     ///
     /// # Errors
-    /// The journal is incomplete: the other worker will not believe what it finds.
+    /// The journal is incomplete, so the other worker won't trust what it finds.
     pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
         self.stores().all().iter().for_each(|store| store.freeze());
         *self.shared().successor.is_silent.lock() = Some(successor.given_up());
         self.shared().bans.hand_over(successor)
     }
 
-    /// Whether the journal is a successor's.
+    /// True if the journal belongs to a successor.
     pub fn has_handed_over(&self) -> bool {
         self.shared().bans.log.is_handed_over()
     }
 
-    /// Whether a successor hears of what is invalidated here.
+    /// True if a successor hears of invalidations made here.
     pub fn tells_successor(&self) -> bool {
         self.shared().bans.log.tells_successor()
     }
 
-    /// Whether nothing may be served from the index any more, for the successor's cache is ahead of it.
+    /// True if nothing may be served from the index any more, since the successor's cache is ahead of it.
     pub fn is_recalled(&self) -> bool {
         let successor = &self.shared().successor;
-        // Memory says so at once. What is in a home can be served as long as the successor tells what it invalidates.
+        // Memory is recalled at once. A home's objects can be served as long as the successor reports its invalidations.
         let is_untold =
             || self.stores().homes().next().is_some() && successor.is_silent.lock().as_ref().is_some_and(|is| is());
         successor.is_alone.load(Acquire) || self.stores().all().iter().any(|store| store.is_recalled()) || is_untold()
     }
 
-    /// Empties the index and takes copies of what deliveries still read, after [`Cache::hand_over`]: from then on the
+    /// Empties the index and copies the bytes that deliveries still read, after [`Cache::hand_over`]. From then on the
     /// successor may do with the stores what it likes. Takes a while.
     ///
     /// # Errors
-    /// The system can't: nothing may change before this process is gone.
+    /// The system can't do that: the stores must not change before this process has ended.
     pub fn let_go(&self) -> io::Result<()> {
         self.shared().successor.is_alone.store(true, Release);
         self.shared().shards.iter().for_each(|shard| while self.shared().empty(shard) {});
         self.stores().all().iter().try_for_each(|store| store.let_go())
     }
 
-    /// Takes the place of a worker that has handed over, and still serves what it had; without a way to it, that is gone. Opens
-    /// the stores' memory. Before the journal is replayed.
+    /// Takes over from a worker that has handed over and still serves its objects, or, without a way to reach it, has
+    /// ended. Opens the stores' memory. Call it before the journal is replayed.
     pub fn take_over(&self, former: Option<Box<dyn Peer>>) {
         let lives = former.is_some();
         for store in self.stores().all() {
@@ -145,8 +146,8 @@ impl Cache {
         self.shared().former.recall();
     }
 
-    /// The successor is gone before it began. Where nothing outlives this process, as its arenas are frozen, nothing is written
-    /// down from now on; where there are homes the journal goes on.
+    /// Takes the stores back after the successor ended before it began. If frozen arenas mean that nothing outlives
+    /// this process, nothing more is journaled; with homes the journal continues.
     pub fn take_back(&self) {
         *self.shared().successor.is_silent.lock() = None;
         let log = &self.shared().bans.log;
@@ -158,13 +159,13 @@ impl Cache {
         }
     }
 
-    /// The former worker has let go, or is gone.
+    /// Notes that the former worker has released the stores or has ended.
     pub fn own(&self) {
         self.shared().former.is_over.store(true, Release);
         self.stores().all().iter().for_each(|store| store.own());
     }
 
-    /// Invalidates what the other worker does; false: that can't be understood.
+    /// Carries out the other worker's invalidations. Returns `false` if an entry is malformed.
     pub fn carry_out(&self, entries: &[u8]) -> bool {
         IS_TOLD.set(true);
         let entries = Entry::decode_all(entries);

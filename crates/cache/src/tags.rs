@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Tags: which objects bear which key, and purging by key.
+//! Tags: the keys of objects, and purging by key.
 //!
 //! A purge by key takes a number from the sequence of all invalidations and stays in a journal while a fetch runs that
-//! began before it: the object that such a fetch brings answers the requests that waited for it and no later ones (or, after
-//! a soft purge, has no ttl). Off until [`Cache::enable_tags`]: objects stored before that aren't found by key.
+//! began before it. The object of such a fetch is delivered to the requests that waited for it and no later ones (or,
+//! after a soft purge, has no ttl). Off until [`Cache::enable_tags`]: objects stored before that aren't found by key.
 //!
-//! What is purged is marked first, which is all that lookups need, and then taken out: so a purge of many objects holds at once,
-//! and the work that follows can wait for others. The lock is a leaf, under the shard's.
+//! Purged objects are marked first, which is all that lookups need, and then taken out. So a purge of many objects
+//! takes effect at once, and the remaining work can let other tasks run. The lock is a leaf, under the shard's.
 
 mod index;
 
@@ -30,7 +30,8 @@ use crate::objref::ObjRef;
 
 /// Purges that the journal holds; a fetch that began before one which fell out counts as overtaken.
 const JOURNAL: usize = 1024;
-/// Keys whose purges are held for survivors, and prefixes of URLs, each of which every survivor is compared with.
+/// Most keys whose purges are held for survivors, and most prefixes of URLs. Every survivor is compared with each
+/// prefix.
 const HELD: usize = 1 << 16;
 const HELD_PREFIXES: usize = 256;
 /// Objects marked under one hold of the lock, and those taken out or softened in one step: some 25 microseconds' work.
@@ -43,7 +44,7 @@ const NO_TTL: f64 = 1e-6;
 pub(crate) struct Tags {
     is_on: AtomicBool,
     counters: OnceLock<&'static Xkey>,
-    /// What the index may take in bytes; 0: any number.
+    /// Most bytes that the index may take; 0: any number.
     space: AtomicU64,
     inner: Lock<Inner>,
 }
@@ -56,11 +57,12 @@ struct Inner {
     journal: VecDeque<Entry>,
     /// Number of the newest purge that fell out of the journal too early.
     lost: u64,
-    /// Purges that count for what comes into the index later: survivors of a former worker, stored copies.
+    /// Purges by key that count for objects that enter the index later: survivors of a former worker, stored copies.
     held: HashMap<Box<[u8]>, Held>,
-    /// Those of URLs by prefix.
+    /// Held purges of URLs by prefix.
     held_prefixes: HashMap<Box<[u8]>, Held>,
-    /// There were more than [`HELD`] or [`HELD_PREFIXES`]: whatever comes, has a key and was fetched before that number counts as purged.
+    /// Set when there were more than [`HELD`] or [`HELD_PREFIXES`]: every later object with a key that was fetched
+    /// before this number counts as purged.
     lost_held: u64,
 }
 
@@ -73,11 +75,11 @@ struct Held {
     soft: Option<(u64, Mono)>,
 }
 
-/// Whether a purge by key was held for a survivor.
+/// A purge by key that is held for a survivor.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum HeldPurge {
     No,
-    /// It takes the ttl, from that moment on.
+    /// The purge takes the ttl, from that moment on.
     Soft(Mono),
     Hard,
 }
@@ -92,7 +94,7 @@ struct Entry {
     own: Option<usize>,
 }
 
-/// What came over the keys of an object while it was fetched.
+/// Purges of an object's keys that came while it was fetched.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct KeyInvalidation {
     /// Number of the first hard purge.
@@ -121,12 +123,12 @@ impl Held {
 }
 
 impl Tags {
-    /// For an index of so many bytes; 0: any number.
+    /// Tags whose index may take `bytes` bytes; 0: any number.
     pub fn with_space(bytes: u64) -> Tags {
         Tags { space: AtomicU64::new(bytes), ..Tags::default() }
     }
 
-    /// Whether keys are kept at all.
+    /// True if keys are kept.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
     }
@@ -173,8 +175,8 @@ impl Tags {
         found
     }
 
-    /// A survivor comes, with these keys, whose fetch began at that number: what came over them since. After a hard purge
-    /// it isn't listed.
+    /// Lists a survivor with these keys whose fetch began at number `began`, and returns the purge held for it. After a
+    /// hard purge it isn't listed.
     pub fn adopt(&self, oc: &Arc<Objcore>, keys: &[Box<[u8]>], began: u64) -> HeldPurge {
         if keys.is_empty() {
             return HeldPurge::No;
@@ -205,7 +207,7 @@ impl Tags {
         has_room
     }
 
-    /// What the index may take in bytes; 0: any number.
+    /// Sets the most bytes that the index may take; 0: any number.
     pub fn set_space(&self, bytes: u64) {
         self.space.store(bytes, Relaxed);
     }
@@ -221,7 +223,7 @@ impl Tags {
         inner.lost_held = inner.lost_held.max(seq);
     }
 
-    /// What is held, for a journal that is begun anew.
+    /// The held purges as entries for a new journal.
     pub fn held_entries(&self) -> Vec<storage::journal::Entry> {
         let inner = self.inner.lock();
         let mut entries = Vec::new();
@@ -238,7 +240,7 @@ impl Tags {
         entries
     }
 
-    /// There are no survivors any more, and purges up to that number concern no stored copy.
+    /// Drops held purges when there are no survivors any more and purges up to that number concern no stored copy.
     pub fn release(&self, least_stored: u64) {
         let mut inner = self.inner.lock();
         if inner.lost_held <= least_stored {
@@ -248,7 +250,7 @@ impl Tags {
         inner.held_prefixes.retain(|_, held| held.newest() > least_stored);
     }
 
-    /// Whether a purge was held for an object with these keys, whose fetch began at that number.
+    /// True if a purge is held for an object with these keys whose fetch began at number `began`.
     pub fn is_held(&self, keys: &[Box<[u8]>], began: u64) -> bool {
         !keys.is_empty() && self.inner.lock().held_for(keys, began) != HeldPurge::No
     }
@@ -263,7 +265,6 @@ impl Tags {
         }
     }
 
-    /// The object's keys.
     pub fn keys_of(&self, oc: &Objcore) -> Vec<Box<[u8]>> {
         if !self.is_on() {
             return Vec::new();
@@ -389,7 +390,7 @@ impl Inner {
     }
 }
 
-/// A purge by keys under way: it goes in steps, so that no thread is held by a key with a million objects.
+/// A purge by keys in progress. It works in steps, so that a key with a million objects doesn't block a thread.
 pub struct TagPurge {
     cache: Cache,
     keys: VecDeque<Box<[u8]>>,
@@ -405,7 +406,6 @@ pub struct TagPurge {
 /// The key that is being worked on.
 struct Progress {
     key: Box<[u8]>,
-    /// The purge's number.
     seq: u64,
     stage: Stage,
     /// The place that was come to.
@@ -416,14 +416,14 @@ struct Progress {
 enum Stage {
     /// All objects are marked, by a hard purge.
     Mark,
-    /// What is marked is taken out.
+    /// The marked objects are taken out.
     TakeOut,
     /// All objects lose their ttl, by a soft purge.
     Soften,
 }
 
 impl TagPurge {
-    /// The same by a transaction that fetches: what that brings is newer than the purge, and stays.
+    /// Makes this a purge by a transaction that fetches: its new object is newer than the purge, and stays.
     #[must_use]
     pub fn by(self, own: Option<&Busy>) -> TagPurge {
         TagPurge { own: own.map(Busy::address), ..self }
@@ -493,12 +493,12 @@ impl Cache {
         self.shared().tags.turn_on(counters);
     }
 
-    /// Whether [`Cache::enable_tags`] was called.
+    /// True if [`Cache::enable_tags`] was called.
     pub fn counts_tags(&self) -> bool {
         self.shared().tags.counters.get().is_some()
     }
 
-    /// Whether keys are kept: else a fetch needn't look for them.
+    /// True if keys are kept. Otherwise a fetch needn't look for them.
     pub fn keeps_tags(&self) -> bool {
         self.shared().tags.is_on()
     }
@@ -536,7 +536,7 @@ pub(crate) fn encoded(began: u64, keys: &[Box<[u8]>]) -> Vec<u8> {
     out
 }
 
-/// Undoes [`encoded`]; nothing at all is an object without keys. `None` for what it didn't make.
+/// Decodes the result of [`encoded`]. An empty one is an object without keys; `None` if it is malformed.
 pub(crate) fn decoded(bytes: &[u8]) -> Option<(u64, Vec<Box<[u8]>>)> {
     let mut keys = Vec::new();
     if bytes.is_empty() {

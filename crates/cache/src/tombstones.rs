@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What became of objects that aren't there any more, as far as it is remembered: a table of fixed size, direct-mapped by
-//! digest, the latest of a slot wins. For those who ask why a request was no hit; nothing is decided by it.
+//! The fate of objects that have left the cache, as far as it is remembered: a table of fixed size, direct-mapped by
+//! digest, in which the latest of a slot wins. Only explains why a request was no hit; nothing is decided by it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,25 +11,23 @@ use crate::digest::Digest;
 /// A power of two. Memory that was never written to costs nothing.
 const SLOTS: usize = 1 << 16;
 
-/// Why an object left the cache, or never came into it.
+/// The reason why an object left the cache, or never came into it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Cause {
-    /// Its ttl, grace and keep were over.
+    /// The ttl, grace and keep were over.
     Expired = 1,
-    /// It had no ttl, and so was never to be found.
+    /// The object had no ttl, so no lookup could find it.
     ZeroTtl,
     /// A ban hit it.
     Banned,
-    /// It was purged.
     Purged,
-    /// It made room for others.
+    /// The object was evicted to make room.
     Evicted,
-    /// There were as many variants as `vary_limit` allows.
+    /// The URL had as many variants as `vary_limit` allows.
     VaryLimit,
     /// A newer one took its place.
     Replaced,
-    /// Its fetch failed.
     FetchFailed,
 }
 
@@ -64,7 +62,7 @@ impl Tombstones {
         self.0[at].store(print << 32 | (cause as u64) << 28 | second, Relaxed);
     }
 
-    /// What became of the last object of that digest, and how many seconds ago.
+    /// The fate of the last object with that digest, and its age in seconds.
     pub fn cause(&self, digest: &Digest, now: Mono) -> Option<(Cause, f64)> {
         let (at, print) = locate(digest);
         let slot = self.0[at].load(Relaxed);

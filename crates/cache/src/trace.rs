@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Why a lookup found nothing to deliver, and what there is under a hash: for those who ask, without touching anything.
+//! Explains why a lookup found nothing to deliver, and lists the objects under a hash. Touches nothing.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::objcore::{Objcore, State};
 use crate::request::Request;
 use crate::tombstones::Cause;
 
-/// Variants that [`Cache::peek`] tells of at most.
+/// Most variants that [`Cache::peek`] returns.
 const PEEKED: usize = 50;
 
-/// What a lookup that found no hit came across. Empty after a hit.
+/// Findings of a lookup that was no hit. Empty after a hit.
 #[derive(Debug, Default)]
 pub struct LookupTrace {
-    /// The ban that hit what was there.
+    /// The ban that hit the stored object.
     pub banned: Option<String>,
-    /// The lives of the newest object that matches and isn't fresh.
+    /// The times of the newest object that matches and isn't fresh.
     pub stale: Option<Times>,
     /// One that is fresh, but older than the request allows.
     pub is_over_max_age: bool,
@@ -28,54 +28,52 @@ pub struct LookupTrace {
     pub is_overtaken: bool,
     /// One is being fetched, and the request won't wait for it.
     pub ignored_busy: bool,
-    /// A variant of another request: what that had for the fields of its Vary.
+    /// A variant of another request: that request's values for the headers of its Vary.
     pub other: Option<Box<[u8]>>,
-    /// What became of the last object there was, and how many seconds ago.
+    /// The fate of the last object, and its age in seconds.
     pub tombstone: Option<(Cause, f64)>,
     /// The auxiliary attributes of the object that says "don't cache".
     pub marker: Vec<u8>,
 }
 
-/// A variant as [`Cache::peek`] tells of it.
+/// A variant in the result of [`Cache::peek`].
 #[derive(Clone, Debug)]
 pub struct VariantSummary {
     /// The fetch that made it; [`Vxid::NONE`] while that has no head.
     pub xid: Vxid,
     /// Being fetched, without a head yet.
     pub is_busy: bool,
-    /// Its lives.
     pub times: Times,
-    /// Facts.
     pub flags: Flags,
     /// Times it was delivered.
     pub hits: u32,
     /// Names and values of its Vary.
     pub vary: Option<(Vec<u8>, Vec<u8>)>,
-    /// Whether the request selects it.
+    /// True if the request selects the variant.
     pub is_selected: bool,
     /// The ban that hits it.
     pub ban: Option<String>,
-    /// A purge or ban came while it was fetched: only those who waited may have it.
+    /// A purge or ban came while it was fetched; only requests that waited for it may have it.
     pub is_overtaken: bool,
-    /// What the engine stored beside its head.
+    /// Bytes that the engine stored beside the head.
     pub aux_attrs: Vec<u8>,
-    /// Length of its body, once that is whole.
+    /// Length of the body, once it is complete.
     pub body_bytes: Option<u64>,
 }
 
-/// What there is under a hash.
+/// The objects under one hash.
 #[derive(Clone, Debug)]
 pub struct Variants {
-    /// Newest first, so many at most as one can read.
+    /// Summaries of the newest variants, as many as one can read.
     pub variants: Vec<VariantSummary>,
-    /// All of them.
+    /// Number of all variants.
     pub count: usize,
-    /// What became of the last one that went, and how many seconds ago.
+    /// The fate of the last object that left, and its age in seconds.
     pub tombstone: Option<(Cause, f64)>,
 }
 
 impl Cache {
-    /// Looks at what is under `digest` as `req` would find it. Counts, moves and starts nothing.
+    /// Looks at the objects under `digest` as `req` would find them. Counts, moves and starts nothing.
     pub fn peek(&self, digest: &Digest, req: &dyn Request, now: Mono) -> Variants {
         let shared = self.shared();
         if shared.adoption.is_on() {

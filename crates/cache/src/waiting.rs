@@ -16,12 +16,12 @@ use crate::cache::Cache;
 use crate::digest::Digest;
 use crate::objcore::Objcore;
 
-/// The objects of a shard for which parked requests were woken a moment ago: until those have looked again, an
-/// invalidation that came later than they leaves them the object.
+/// Objects of a shard for which parked requests were woken a moment ago. Until those have looked again, an invalidation
+/// that came later than the requests leaves them the object.
 #[derive(Default)]
 pub(crate) struct RecentRushes(VecDeque<(usize, Mono)>);
 
-/// More than so many at a time are forgotten, the oldest first: then somebody may have to wait once more.
+/// Most objects remembered; beyond that the oldest are forgotten, and a request may have to wait once more.
 const AWAITED: usize = 1024;
 
 impl RecentRushes {
@@ -33,8 +33,8 @@ impl RecentRushes {
         self.0.push_back((Arc::as_ptr(oc).addr(), until));
     }
 
-    /// Whether one of them may still be on its way. (An address may be another objcore's by now: that one just lives on
-    /// for a moment, unseen.)
+    /// True if one of them may still be on its way. An address may belong to another objcore by now, which then just
+    /// lives on unseen for a moment.
     pub fn has(&self, oc: &Arc<Objcore>, now: Mono) -> bool {
         self.0.iter().any(|(at, until)| *at == Arc::as_ptr(oc).addr() && until.0 >= now.0)
     }
@@ -43,13 +43,13 @@ impl RecentRushes {
 /// One parked request, as the objhead knows it.
 pub(crate) type Waiter = sync::Waiter<RushReason>;
 
-/// Why parked requests are woken.
+/// The reason why parked requests are woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RushReason {
-    /// There may be something to be had.
+    /// A usable object may be there.
     LookAgain,
-    /// The fetch brought nothing that another request could have: each goes for itself, or they would do so one after the
-    /// other.
+    /// The fetch produced nothing that another request could use. Each request fetches on its own; otherwise they would
+    /// do so one after the other.
     EachAlone,
 }
 
@@ -61,7 +61,7 @@ pub struct Ticket {
     /// The invalidations known when the request first looked up: later ones don't concern it.
     arrival_sequence: u64,
     is_used: bool,
-    /// It is on a list; else it only lets others have their turn.
+    /// The ticket is on a list; otherwise it only lets other tasks have their turn.
     is_parked: bool,
 }
 
@@ -70,7 +70,7 @@ impl Ticket {
         Self { cache, digest, waiter, arrival_sequence, is_used: false, is_parked: true }
     }
 
-    /// Of a request that isn't parked and goes on after others had their turn.
+    /// A ticket for a request that isn't parked and continues after other tasks had their turn.
     pub(crate) fn unparked(cache: Cache, digest: Digest, arrival_sequence: u64, is_alone: bool) -> Self {
         let waiter = Waiter::new();
         if is_alone {
@@ -79,11 +79,11 @@ impl Ticket {
         Self { cache, digest, waiter, arrival_sequence, is_used: false, is_parked: false }
     }
 
-    /// The request looks up again: whom it wakes next depends on what it finds.
+    /// Uses the ticket for another lookup. The lookup's result decides which requests are woken next.
     pub(crate) fn redeem(mut self) -> Redemption {
         self.is_used = true;
         let before = self.waiter.leave();
-        // Whoever looks up again before it was woken leaves its place like one that goes away.
+        // A request that looks up again before it was woken leaves its place like one that goes away.
         if !matches!(before, Leave::Called(_)) && self.is_parked {
             self.cache.count_gone(&self.digest);
         }
@@ -96,19 +96,19 @@ impl Ticket {
         }
     }
 
-    /// Whether it has been woken.
+    /// True if the request has been woken.
     pub fn is_woken(&self) -> bool {
         self.waiter.is_called()
     }
 }
 
-/// What a ticket was worth.
+/// The state that a used ticket hands to the next lookup.
 pub(crate) struct Redemption {
     pub digest: Digest,
     pub arrival_sequence: u64,
     /// The request doesn't wait again.
     pub is_alone: bool,
-    /// It has waited.
+    /// The request has waited.
     pub was_parked: bool,
 }
 

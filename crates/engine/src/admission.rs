@@ -25,14 +25,13 @@ use crate::sess::Sess;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 #[repr(u8)]
 pub enum Pressure {
-    /// Nothing.
     #[default]
     None,
     /// Fetches that no client waits for.
     BackgroundFetches,
     /// All fetches that haven't begun.
     Fetches,
-    /// All requests.
+    /// Every request, also one that would be a hit.
     Requests,
 }
 
@@ -53,16 +52,15 @@ struct Configured {
     most_waiting: u64,
 }
 
-/// Whether a fetch may begin.
+/// Permission for a fetch to begin, now or later.
 #[derive(Debug)]
 pub enum Entry {
-    /// At once.
     Now(Slot),
-    /// Later: await it.
+    /// Permission once a slot is free: await it.
     Later(SlotWait),
 }
 
-/// Why a fetch may not begin.
+/// The reason why a fetch may not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// Too many wait already.
@@ -82,7 +80,7 @@ impl Refusal {
 }
 
 impl Admission {
-    /// With the limits of these parameters.
+    /// Creates the admission with the limits of these parameters.
     pub fn new(params: &Params) -> Self {
         let admission = Self::default();
         admission.apply(params);
@@ -114,13 +112,13 @@ impl Admission {
         }
     }
 
-    /// Whether every request is refused, also one that would be a hit.
+    /// True if every request is refused, also one that would be a hit.
     #[inline]
     pub fn refuses_all(&self) -> bool {
         self.pressure() == Pressure::Requests
     }
 
-    /// Changes what the limits hang on, and puts them into force.
+    /// Changes the configured limits, and applies them.
     fn allow(&self, change: impl FnOnce(&mut Configured)) {
         {
             let mut configured = self.configured.lock();
@@ -145,7 +143,7 @@ impl Admission {
         self.limit.waiting()
     }
 
-    /// Whether a fetch that came now would be refused.
+    /// True if a fetch that came now would be refused.
     pub(crate) fn is_full(&self) -> bool {
         self.limit.is_full()
     }
@@ -180,7 +178,7 @@ pub fn enter(sess: &Rc<Sess>) -> Result<Entry, Refusal> {
     Ok(Entry::Later(SlotWait { charge: Some(charge), sess: sess.clone(), place }))
 }
 
-/// A slot for what never waits, whatever the limit of all: a page that has begun gets its fragments.
+/// A slot for a fetch that never waits, whatever the limit of all: a page that has begun gets its fragments.
 ///
 /// # Errors
 /// [`Refusal::ClientShare`].
@@ -294,9 +292,9 @@ const CELLS: usize = 1024;
 /// A client may always have this many fetches in progress, also on a server that allows few in all.
 const LEAST_SHARE: u64 = 100;
 
-/// How many fetches each client has in progress: two rows of counts, in each of which a client has one cell by a keyed hash of its
-/// network. It takes no lock and no memory that grows. A client may share a cell; it is refused when both of its cells are above the
-/// limit, and all slots together suffice for few such cells.
+/// Fetches in progress by client, in two rows of counters. In each row a client has one cell, chosen by a keyed hash of
+/// its network. Takes no lock and no memory that grows. Clients may share a cell: a client is refused when both of its
+/// cells are above the limit, and all slots together suffice for few such cells.
 #[derive(Debug)]
 struct ClientShares {
     rows: [Box<[AtomicU32]>; 2],

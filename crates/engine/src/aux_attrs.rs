@@ -26,28 +26,28 @@ const PARTS: u8 = 128;
 pub(crate) struct AuxAttrs<'a> {
     /// Positions in the stored body, which is gzip.
     pub gzip_bits: Option<GzipBits>,
-    /// What the stored body unpacks to, in bytes, if it is in a coding other than gzip.
+    /// Length of the decompressed body in bytes, if it is stored in an encoding other than gzip.
     pub plain_bytes: Option<u64>,
-    /// What [`esi::Program::parse`] reads.
+    /// The ESI program, as [`esi::Program::parse`] reads it.
     pub program: Option<&'a [u8]>,
-    /// Why it can't be cached, in words.
+    /// The reason why the object can't be cached, in words.
     pub reason: Option<&'a [u8]>,
-    /// What filters found out about the body.
+    /// Findings of filters about the body.
     pub metadata: Option<Metadata<'a>>,
-    /// It has no body of its own, but slices ([`crate::slices::SliceSet`]).
+    /// The set of slices ([`crate::slices::SliceSet`]) of an object without a body of its own.
     pub slices: Option<&'a [u8]>,
-    /// Which slice it is.
+    /// The mark of a slice.
     pub slice: Option<&'a [u8]>,
-    /// Which parts of it there are, if that isn't all of it ([`crate::parts::Parts`]).
+    /// The stored parts of an incomplete object ([`crate::parts::Parts`]).
     pub parts: Option<&'a [u8]>,
 }
 
-/// Names of filters and what each found out about the body.
+/// Findings of filters about the body, each after the filter's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Metadata<'a>(pub &'a [u8]);
 
 impl<'a> Metadata<'a> {
-    /// As it is stored; `None` when there is none.
+    /// The attributes in stored form; `None` if there are none.
     pub fn to_bytes(all: &[(&'static str, Vec<u8>)]) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         for (name, bytes) in all {
@@ -57,7 +57,7 @@ impl<'a> Metadata<'a> {
         (!all.is_empty()).then_some(out)
     }
 
-    /// That of the filter of that name.
+    /// The finding of the filter of that name.
     pub fn by(self, name: &str) -> Option<&'a [u8]> {
         let mut rest = self.0;
         loop {
@@ -70,7 +70,7 @@ impl<'a> Metadata<'a> {
 }
 
 impl<'a> AuxAttrs<'a> {
-    /// Reads what [`AuxAttrs::store`] wrote; anything else is no auxiliary attributes.
+    /// Reads the result of [`AuxAttrs::store`]. Malformed bytes count as no attributes.
     pub fn read(stored: &'a [u8]) -> Self {
         Self::parse(stored).unwrap_or_default()
     }

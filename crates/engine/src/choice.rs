@@ -16,25 +16,23 @@ use crate::vars;
 use vrt::Privates;
 use vrt::value::Text;
 
-/// What a director may look at.
+/// The request and its surroundings that a director may look at.
 pub struct Choice<'a> {
-    /// Its client.
     pub sess: &'a Sess,
     /// bereq, on the client side req.
     pub head: &'a Head,
-    /// Its URL; in `vcl_pipe` req's.
+    /// The URL of `head`; in `vcl_pipe` that of req.
     pub url: &'a [u8],
-    /// What modules keep with the task.
+    /// Data that modules keep with the task.
     pub task: &'a Privates,
-    /// The hash.
+    /// The object's hash, for directors that shard by it.
     pub digest: &'a [u8; 32],
     /// `client.identity`, as VCL set it.
     pub identity: Option<&'a Text>,
     /// `client.identity` as text, once a director has asked for it.
     pub identity_text: OnceCell<Vec<u8>>,
-    /// Whether it is a fetch.
+    /// True on the backend side.
     pub is_bereq: bool,
-    /// The transaction's log.
     pub log: RefCell<&'a mut TxnLog>,
 }
 

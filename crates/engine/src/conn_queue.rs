@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The pace of refusals. To refuse a request costs a tenth of what it costs to serve one that is fetched, or more, and under
-//! overload many times as many may come: so a thread refuses at a bounded pace. Beyond it they wait here and slow down who
-//! sent them. The first in line comes in when there is room, or is refused when the pace allows.
+//! The pace of refusals. A refusal costs a tenth or more of what a request with a fetch costs, and an overload may
+//! bring many times as many requests. So each thread refuses at a bounded pace. Requests beyond it wait here, which
+//! slows their clients down. The first in the queue is admitted when there is room, or refused when the pace allows.
 //!
-//! A request that finds no slot for its fetch ([`crate::admission`]) waits here itself. Where memory suffices for no request its
-//! connection waits, and the request isn't read: the kernel has it, and it costs no more memory than an idle connection.
+//! A request that finds no slot for its fetch ([`crate::admission`]) waits here itself. If memory is too short for any
+//! request, its connection waits and the request isn't read: the kernel holds it, and it costs no more memory than an
+//! idle connection.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -20,12 +21,12 @@ use crate::sess::Sess;
 
 /// The pace: a thread refuses so often, which takes it about two hundredths of its time.
 const EACH: Duration = Duration::from_micros(500);
-/// So many may be refused at once before the pace counts.
+/// Refusals that may be made at once before the pace counts.
 const BURST: u32 = 200;
-/// This many connections wait in line with a request that isn't read, which takes five seconds if all of them are refused; one that comes
-/// then is refused at once.
+/// Most waiting connections whose request isn't read; refusing all of them takes five seconds. Further ones are refused
+/// at once.
 const MAX_UNREAD: usize = 10_000;
-/// As many requests that were read, each of which holds some 12 KB.
+/// Most waiting connections whose request was read; each holds about 12 KB.
 const MAX_READ: usize = 1_000;
 
 /// The line of one thread.
@@ -47,13 +48,13 @@ thread_local! {
 }
 
 impl ConnQueue {
-    /// When the next one may be refused.
+    /// The moment at which the next connection may be refused.
     fn due(&self, now: Instant) -> Instant {
         let begin = now.checked_sub(EACH * BURST).unwrap_or(now);
         self.last.map_or(begin, |last| last.max(begin)) + EACH
     }
 
-    /// Whether one may be refused now; it is, then.
+    /// True if a connection may be refused now. Counts that refusal.
     fn refuses(&mut self, now: Instant) -> bool {
         let due = self.due(now);
         if due <= now {
@@ -66,7 +67,7 @@ impl ConnQueue {
         self.waiting.front().is_some_and(|first| Rc::ptr_eq(first, place))
     }
 
-    /// Who is first now is to look.
+    /// The waker of the connection that is first now.
     fn first(&self) -> Option<Waker> {
         self.waiting.front()?.waker.take()
     }
@@ -87,7 +88,7 @@ pub async fn pass(sess: &Rc<Sess>) {
     }
 }
 
-/// For a request whose fetch there is no room for: returns when there is, or it may be refused.
+/// Holds a request for whose fetch there is no room. Returns when there is, or when it may be refused.
 pub(crate) async fn hold(sess: &Rc<Sess>) {
     stand_in_line(sess, MAX_READ, Admission::is_full).await;
 }

@@ -39,7 +39,7 @@ pub async fn contained<F: Future + ?Sized>(mut work: Pin<&mut F>) -> Result<F::O
     .await
 }
 
-/// Counts a panic while it lives: VCL runs.
+/// A guard during whose life VCL runs; counts a panic in it.
 pub(crate) struct RunningVcl(pub &'static Main);
 
 impl Drop for RunningVcl {
@@ -50,7 +50,7 @@ impl Drop for RunningVcl {
     }
 }
 
-/// A whole fetch.
+/// Runs a whole fetch, and contains its panic.
 pub(crate) async fn fetch(mut bereq: Box<Bereq>) {
     if contained(pin!(bereq.run())).await.is_err() {
         bereq.engine.main.req_panic.inc();

@@ -10,30 +10,28 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use base::Vxid;
 use net::Address;
 
-/// One thread's work.
+/// The transaction that a thread works on, and counts of those it has begun.
 #[derive(Debug, Default)]
 pub struct ThreadWork {
     vxid: AtomicU64,
     /// The first eight letters of the step's name.
     step: AtomicU64,
-    /// The same of what was left or ended last.
+    /// The same for the transaction that was suspended or ended last.
     last: [AtomicU64; 2],
-    /// What its thread has in progress, by [`TransactionKind`].
+    /// Counts of the thread's transactions, by [`TransactionKind`].
     tallies: [Tally; 3],
 }
 
-/// What may be in progress.
+/// The kinds of work that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionKind {
     /// A request that a client waits for.
     Request,
-    /// A connection.
     Session,
-    /// A fetch.
     Fetch,
 }
 
-/// How many there are and were.
+/// Counts of live transactions and of all that were begun.
 #[derive(Debug, Default)]
 struct Tally {
     live: AtomicU64,
@@ -42,13 +40,13 @@ struct Tally {
 
 thread_local! {
     static OWN: Arc<ThreadWork> = Arc::default();
-    /// Whose transaction it is: for reports of this thread alone.
+    /// The client of the current transaction, for reports about this thread.
     static CLIENT: Cell<Option<Address>> = const { Cell::new(None) };
     /// The URLs of transactions begun lately.
     static URLS: RefCell<[Url; URLS_KEPT]> = const { RefCell::new([Url::NONE; URLS_KEPT]) };
 }
 
-/// Of so many transactions of a thread the URL is known. One that waits longer than that is reported without.
+/// Transactions of a thread whose URL is remembered. One that waits longer is reported without its URL.
 const URLS_KEPT: usize = 32;
 
 /// The beginning of a transaction's URL.
@@ -63,7 +61,7 @@ impl Url {
     const LONGEST: usize = 119;
     const NONE: Url = Url { vxid: 0, len: 0, bytes: [0; Url::LONGEST] };
 
-    /// As far as it is text.
+    /// The URL up to its first byte that isn't UTF-8.
     fn text(&self) -> &str {
         let bytes = &self.bytes[..usize::from(self.len)];
         bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid())
@@ -75,12 +73,11 @@ impl Url {
 pub struct Current {
     /// The transaction; [`Vxid::NONE`] between two.
     pub vxid: Vxid,
-    /// The step's name.
     pub step: String,
 }
 
 impl ThreadWork {
-    /// Its thread works on nothing; on what it did.
+    /// Ends or suspends the current transaction and returns it. Keeps it as the last one.
     fn leave(&self) -> (u64, u64) {
         let left = (self.vxid.load(Relaxed), self.step.load(Relaxed));
         if left.0 != 0 {
@@ -92,19 +89,19 @@ impl ThreadWork {
         left
     }
 
-    /// What its thread works on, or did last.
+    /// The transaction that the thread works on, or its last one.
     pub fn current(&self) -> Current {
         let step = self.step.load(Relaxed).to_le_bytes();
         let step = step.iter().take_while(|&&letter| letter != 0).map(|&letter| char::from(letter)).collect();
         Current { vxid: Vxid(self.vxid.load(Relaxed)), step }
     }
 
-    /// How many requests its thread has in progress.
+    /// Number of requests in progress on the thread.
     pub fn open(&self) -> u64 {
         self.tally(TransactionKind::Request).0
     }
 
-    /// How many of them its thread has in progress, and has begun in all.
+    /// Number of transactions in progress on the thread, and of all that it has begun.
     pub fn tally(&self, what: TransactionKind) -> (u64, u64) {
         let tally = &self.tallies[what as usize];
         (tally.live.load(Relaxed), tally.begun.load(Relaxed))
@@ -127,7 +124,7 @@ impl StepName {
     }
 }
 
-/// This thread works on that step of that transaction.
+/// Notes that this thread works on that step of that transaction.
 pub fn enter(vxid: Vxid, step: StepName) {
     OWN.with(|work| {
         work.vxid.store(vxid.0, Relaxed);
@@ -135,14 +132,14 @@ pub fn enter(vxid: Vxid, step: StepName) {
     });
 }
 
-/// This thread has done with what it worked on.
+/// Notes that this thread has ended its work.
 pub fn end() {
     OWN.with(|work| {
         work.leave();
     });
 }
 
-/// This thread works for that client, in a transaction about that URL.
+/// Notes the client of this thread's transaction and its URL.
 pub fn work_for(client: Address, vxid: Vxid, url: &[u8]) {
     CLIENT.set(Some(client));
     URLS.with_borrow_mut(|urls| {
@@ -153,14 +150,15 @@ pub fn work_for(client: Address, vxid: Vxid, url: &[u8]) {
     });
 }
 
-/// Writes a line about what this thread works on. It neither allocates nor waits: a signal handler calls it.
+/// Writes a line about this thread's work. Neither allocates nor waits, since a signal handler calls it.
 pub fn write(out: &mut dyn Write) -> fmt::Result {
     let work = OWN.try_with(|work| (work.vxid.load(Relaxed), work.step.load(Relaxed)));
     write_work(work.unwrap_or_default(), CLIENT.try_with(Cell::get).ok().flatten(), out)?;
     out.write_char('\n')
 }
 
-/// The same, without a line's end, about what it works on or else worked on last: for who asks once a task's turn is over.
+/// Like [`write()`], without the line's end, about the present work or else the last. For callers that run after a task's
+/// turn.
 pub fn write_last(out: &mut dyn Write) -> fmt::Result {
     let work = OWN.with(|work| match work.vxid.load(Relaxed) {
         0 => (work.last[0].load(Relaxed), work.last[1].load(Relaxed)),
@@ -187,7 +185,7 @@ fn write_work((vxid, step): (u64, u64), client: Option<Address>, out: &mut dyn W
     write!(out, ", url = {}", url.as_ref().map_or("-", Url::text))
 }
 
-/// What a thread worked on when it left something to wait.
+/// A transaction that a thread suspended while it waits.
 #[derive(Clone, Copy, Debug)]
 pub struct SuspendedWork {
     vxid: u64,
@@ -201,7 +199,7 @@ pub fn leave() -> SuspendedWork {
     SuspendedWork { vxid, step, client: CLIENT.take() }
 }
 
-/// Takes up again what was left.
+/// Resumes a suspended transaction.
 pub fn take_up(left: SuspendedWork) {
     OWN.with(|work| {
         work.vxid.store(left.vxid, Relaxed);
@@ -210,12 +208,12 @@ pub fn take_up(left: SuspendedWork) {
     CLIENT.set(left.client);
 }
 
-/// What this thread works on.
+/// The transaction that this thread works on.
 pub fn get() -> Current {
     OWN.with(|work| work.current())
 }
 
-/// This thread's work, for others to look at.
+/// This thread's work, shared for others to read.
 pub fn thread_work() -> Arc<ThreadWork> {
     OWN.with(Arc::clone)
 }
@@ -224,7 +222,7 @@ pub fn thread_work() -> Arc<ThreadWork> {
 #[derive(Debug)]
 pub struct OpenTransaction(TransactionKind, std::marker::PhantomData<*const ()>);
 
-/// Something begins.
+/// Counts a transaction that begins.
 pub fn open(what: TransactionKind) -> OpenTransaction {
     // Only this thread writes: no locked instruction is needed.
     OWN.with(|work| {

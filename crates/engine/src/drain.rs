@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Who is told that this worker takes no new requests on the connections that it has.
+//! The tasks to be woken, and the clients to be informed, when this worker takes no new requests on its connections.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::task::Waker;
@@ -8,13 +8,13 @@ use base::lock::Mutex;
 
 use crate::Engine;
 
-/// Tasks that wait for a drain, and who hasn't heard of it.
+/// Tasks that wait for a drain, and counts of clients that haven't been informed.
 #[derive(Debug, Default)]
 pub struct DrainWatch {
     wakers: Mutex<Vec<Waker>>,
-    /// HTTP/2 connections whose clients weren't told.
+    /// HTTP/2 connections whose clients haven't been informed.
     pub http2_untold: AtomicI64,
-    /// Endpoints of QUIC with clients that weren't told of the end: no kernel does it for them.
+    /// QUIC endpoints with clients that haven't been informed of the end. No kernel does that for them.
     pub quic_untold: AtomicI64,
     /// The process ends now, whatever is under way.
     pub is_over: AtomicBool,

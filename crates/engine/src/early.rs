@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Early data (RFC 8470): requests that came before their client's handshake was done. Whoever has recorded them could have sent them
-//! again, so only what is safe is done meanwhile, origins are told (`Early-Data: 1`), and one that answers 425 is asked once more, later.
+//! Early data (RFC 8470): requests that came before their client's handshake was done. An attacker could have replayed
+//! them, so only safe methods are served meanwhile, origins are informed (`Early-Data: 1`), and an origin that responds
+//! with 425 is asked once more after the handshake.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -15,33 +16,33 @@ use crate::bereq::Bereq;
 use crate::httplog::BEREQ;
 use crate::req::Req;
 
-/// RFC 8470 5.2
+/// The status "Too Early" (RFC 8470 5.2).
 const TOO_EARLY: u16 = 425;
 
 /// Methods that change nothing (RFC 9110 9.2.1), of those that we know.
 const SAFE: [&[u8]; 3] = [b"GET", b"HEAD", b"OPTIONS"];
 
-/// Whether such a request may be answered from early data: without a body.
+/// True for a method whose request may be answered from early data if it has no body.
 pub fn is_safe(head: &Head) -> bool {
     SAFE.contains(&head.method())
 }
 
-/// A handshake that goes on while requests of early data are served. Wakes who waits for its end.
+/// A handshake that continues while requests of early data are served. Wakes tasks that wait for its end.
 #[derive(Debug, Default)]
 pub struct Handshaking {
-    /// How it ended: whether the client has shown that it is there.
+    /// The result of the handshake: `true` once the client has shown that it is there.
     end: Cell<Option<bool>>,
     wakers: RefCell<Vec<Waker>>,
 }
 
 impl Handshaking {
-    /// It is over.
+    /// Ends the handshake and wakes everybody who waits for it.
     pub fn end(&self, is_done: bool) {
         self.end.set(Some(is_done));
         self.wakers.take().into_iter().for_each(Waker::wake);
     }
 
-    /// Whether the client has shown that it is there.
+    /// True if the client has shown that it is there.
     pub fn is_done(&self) -> bool {
         self.end.get() == Some(true)
     }
@@ -60,8 +61,8 @@ impl Handshaking {
 }
 
 impl Req {
-    /// It came by early data, and its client's handshake still goes on. One that says so itself has a client before its client, who is to
-    /// hear of a 425.
+    /// Marks a request that came by early data during a handshake. A request that carries Early-Data already came
+    /// through a proxy, whose client is to receive the 425.
     pub fn came_early(&mut self, handshaking: &Rc<Handshaking>) {
         if self.head.has(names::EARLY_DATA) {
             return;
@@ -74,7 +75,8 @@ impl Req {
 }
 
 impl Bereq {
-    /// Tells the origin of early data, whatever VCL made of the client's field; not if the handshake is done meanwhile.
+    /// Adds Early-Data for the origin, whatever VCL made of the client's header, unless the handshake is done
+    /// meanwhile.
     pub(crate) fn say_early(&mut self) {
         let Some(handshaking) = &self.early else { return };
         let is_done = handshaking.is_done();
@@ -87,8 +89,8 @@ impl Bereq {
         }
     }
 
-    /// Asks an origin again that doesn't want early data, once the client's handshake is done; its answer stays as it is if that fails.
-    /// `Err`: the origin didn't answer this time.
+    /// Sends the request again, once the client's handshake is done, to an origin that refused early data. Keeps the
+    /// refusal if the handshake fails. The error means that the origin didn't respond this time.
     pub(crate) async fn ask_not_too_early(&mut self) -> Result<(), ()> {
         if !self.beresp.is_status(TOO_EARLY) {
             return Ok(());

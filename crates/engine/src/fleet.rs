@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The fleet as transactions see it: what VCL bans and purges is put into the fleet's log, nobody is told that it is done before it is
-//! there, and what may be found in the cache is what the log's follower allows.
+//! The fleet as transactions see it. Bans and purges by VCL are appended to the fleet's log and acknowledged once they
+//! are there. The log's follower decides which cached objects may be found.
 //!
 //! A server without a fleet has none of this but an empty [`Fleet`]. A lookup looks at one flag, [`Engine::is_restricted`], whether
 //! there is a fleet or not.
 //!
-//! Not put into the log: what an answer invalidates by RFC 9111, which every cache does for itself, and what `vcl_init` bans, which every
-//! node runs.
+//! Two kinds of invalidations aren't logged: those that a response causes by RFC 9111, which every cache does for
+//! itself, and bans in `vcl_init`, which every node runs.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use vrt::ctx::{Failure, Privates};
 
 use crate::shared::{Engine, Kept};
 
-/// All ages may be found ...
+/// No limit on the age of objects that may be found ...
 const OPEN: u64 = u64::MAX;
 /// ... or none; else the greatest one in milliseconds.
 const CLOSED: u64 = 0;
@@ -29,7 +29,7 @@ const CLOSED: u64 = 0;
 /// A server's place in a fleet, if it has one.
 pub struct Fleet {
     node: OnceLock<Node>,
-    /// The age in milliseconds of what may be found.
+    /// Greatest age in milliseconds of objects that may be found.
     most_ms: AtomicU64,
 }
 
@@ -39,8 +39,8 @@ impl Default for Fleet {
     }
 }
 
-/// What a transaction has put into the log and isn't there yet: kept with its task, as few have any. Shared with the purges that it waits
-/// for.
+/// Messages that a transaction has appended to the log and that aren't there yet. Kept with its task, as few have any,
+/// and shared with the purges that it waits for.
 #[derive(Clone, Default)]
 pub(crate) struct Announcements(Rc<RefCell<Vec<Announced>>>);
 
@@ -66,7 +66,7 @@ impl Engine {
         self.fleet.node.get()
     }
 
-    /// What may be found from now on.
+    /// Sets which objects lookups may find from now on.
     pub fn set_gate(&self, gate: Gate) {
         let most = match gate {
             Gate::Closed if base::failpoint::fault("a gate that is never closed") => OPEN,
@@ -79,12 +79,12 @@ impl Engine {
         self.restrict_if_needed();
     }
 
-    /// Whether more than [`Engine::is_restricted`] has to be asked because of the fleet.
+    /// True if the fleet restricts lookups.
     pub(crate) fn is_gated(&self) -> bool {
         self.fleet.most_ms.load(SeqCst) != OPEN
     }
 
-    /// What a lookup may find while [`Engine::is_restricted`].
+    /// The options of a lookup while [`Engine::is_restricted`].
     pub(crate) fn restrict(&self, options: LookupOptions) -> LookupOptions {
         let most = self.fleet.most_ms.load(Relaxed);
         let always_miss = options.always_miss || self.is_recalled() || most == CLOSED;
@@ -96,16 +96,16 @@ impl Engine {
         LookupOptions { always_miss, max_age, ..options }
     }
 
-    /// Whether something may be invalidated in all of the fleet: so that nothing is, here, while the log is away.
+    /// Checks that an invalidation can reach the whole fleet. While the log is away nothing is invalidated here either.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it can't.
     pub fn may_announce(&self) -> Result<(), Failure> {
         self.fleet_node().map_or(Ok(()), Node::check).map_err(Failure::new)
     }
 
-    /// Something is about to be invalidated here, of which the other nodes will hear: until this is dropped nobody else's copies are taken.
-    /// Without a log nobody will hear of it: no copies are taken that are older.
+    /// Announces an invalidation here that the other nodes will receive. Until the result is dropped no copies are
+    /// taken from peers. Without a log the others receive nothing, and no copies are taken that are older.
     pub fn begin_invalidation(&self) -> Option<Pending> {
         if self.fleet_node().is_none()
             && let Some(peers) = self.peers.get()
@@ -115,8 +115,8 @@ impl Engine {
         self.fleet_node().map(Node::begin_invalidation)
     }
 
-    /// Has the other caches of the tier invalidate what an answer has invalidated here (RFC 9111 4.4): else a copy of theirs would come back.
-    /// Nobody waits for it.
+    /// Invalidates in the other caches of the tier what a response has invalidated here (RFC 9111 4.4); otherwise their
+    /// copies would come back. Nobody waits for it.
     pub(crate) fn announce_to_peers(&self, what: impl FnOnce() -> Invalidation, at: Mono) {
         let Some(peers) = self.peers.get() else { return };
         match self.fleet_node() {
@@ -125,14 +125,15 @@ impl Engine {
         }
     }
 
-    /// Has the other nodes invalidate what was invalidated here, for a transaction.
+    /// Invalidates on the other nodes, for a transaction, what was invalidated here.
     pub(crate) fn announce(&self, to: &mut Privates, what: impl FnOnce() -> Invalidation, at: Mono) {
         if let Some(node) = self.fleet_node() {
             to.get::<Announcements>().add(node.append(what(), self.real_of(at).0));
         }
     }
 
-    /// The same, of what is invalidated by a future: what that calls once it is done.
+    /// Like [`Engine::announce`], for an invalidation by a future. Returns the function that the future calls once it
+    /// is done.
     pub(crate) fn announce_later(
         &self,
         to: &mut Privates,
@@ -148,7 +149,7 @@ impl Engine {
         }))
     }
 
-    /// As [`Engine::kept`], and until what was announced is in the log.
+    /// Like [`Engine::kept`], but also waits until the announcements are in the log.
     pub(crate) fn settled(&self, task: &mut Privates) -> Option<Kept> {
         let announced = match self.fleet_node() {
             Some(_) => task.find::<Announcements>(0).map(|announced| announced.take()).unwrap_or_default(),

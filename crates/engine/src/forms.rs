@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Makes forms of stored bodies, in the background: what is delivered unpacked again and again is unpacked once, what many clients
-//! like better in another coding is packed in that.
+//! Makes forms of stored bodies in the background. A body that is delivered decompressed again and again is
+//! decompressed once, and a body that many clients prefer in another encoding is compressed in that.
 //!
-//! A form is unpacked by a task of the thread whose delivery wanted it, in the same bounded steps as a delivery. What is to be packed
-//! goes to `packer`. `cache::forms` says when a form is worth it, and what it may take.
+//! A task of the thread whose delivery wanted the form decompresses the body, in the same bounded steps as a delivery.
+//! Bodies to be compressed go to `packer`. `cache::forms` decides when a form is worthwhile and how large it may be.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use crate::contain::{Panic, contained};
 use crate::packer;
 use crate::shared::Engine;
 
-/// The shortest body that is packed.
+/// The shortest body that is compressed.
 const LEAST_BYTES: u64 = 128;
 /// The longest one, stored: the packer shan't be one object's for long.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Why a form didn't come to be.
+/// The reason why a form wasn't made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// There is no use in trying again.
+    /// Another attempt is of no use.
     Refused,
-    /// Its object has gone, or its body can't be read now.
+    /// The object has gone, or its body can't be read now.
     Gone,
 }
 
@@ -44,17 +44,17 @@ impl From<NoForm> for Failure {
     }
 }
 
-/// Tells coders what the parameters say.
+/// Applies the parameters to the encoders.
 pub fn apply(params: &Params) {
     filters::set_memory_limit(params.coding_memory);
 }
 
-/// How hard to pack, by the parameters.
+/// The compression levels that the parameters set.
 pub(crate) fn pack_params(params: &Params) -> PackParams {
     PackParams { brotli_quality: params.brotli_quality as u8, zstd_level: params.zstd_level as u8, bytes: None }
 }
 
-/// What undoes a coding; `None` where there is nothing to undo.
+/// The filters that decode an encoding; `None` if there is nothing to decode.
 pub(crate) fn undoing(coding: Coding) -> Option<Chain> {
     let mut chain = Chain::new();
     match coding {
@@ -67,7 +67,7 @@ pub(crate) fn undoing(coding: Coding) -> Option<Chain> {
 }
 
 impl Engine {
-    /// Once a second: what coders hold.
+    /// Updates, once a second, the count of memory that encoders hold.
     pub fn count_coders(&self) {
         self.main.coding_bytes.set(filters::memory_held());
         self.main.coding_refused.set(filters::memory_refused());
@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    /// The body as it is without its coding.
+    /// Decompresses the stored body into the form.
     async fn unpack(&self, right: &mut FormRight) -> Result<(), Failure> {
         let mut chain = undoing(right.object().flags().coding).ok_or(Failure::Refused)?;
         let mut reader = right.object().reader(0);
@@ -129,7 +129,7 @@ impl Engine {
         }
     }
 
-    /// One step of the filters, and what they made.
+    /// One step of the filters, and their output.
     pub(crate) fn step(
         &self,
         chain: &mut Chain,
@@ -147,7 +147,7 @@ impl Engine {
         stepped
     }
 
-    /// Hands the body over to who packs.
+    /// Hands the body over to the compressing thread.
     async fn pack(self: &Arc<Self>, right: FormRight) {
         let bytes = right.object().body_len().unwrap_or(0);
         if !(LEAST_BYTES..=MOST_BYTES).contains(&bytes) {
@@ -165,7 +165,7 @@ impl Engine {
         packer::pack(packer::Job { engine: self.clone(), right, pieces });
     }
 
-    /// Counts the filters that a form goes through.
+    /// Counts the filters through which a form goes.
     pub(crate) fn count_form(&self, chain: &Chain) {
         debug_assert!(chain.names().all(|name| FilterName::from(name.as_bytes()) != FilterName::Range), "a whole body");
         self.count_gzip(chain);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The links that pages had when they were fetched last, for who asks for such a page while it isn't there: a 103 (Early Hints, RFC 8297).
-//! By digest, and bounded: the page that was fetched longest ago goes first. Only fetches look at it.
+//! The links of recently fetched pages, for clients that request such a page while it isn't in the cache: they receive
+//! a 103 (Early Hints, RFC 8297). Links are found by digest and bounded: the page that was fetched longest ago makes
+//! room. Only fetches use this.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +12,7 @@ use message::{Head, links, list, names};
 /// Pages that are remembered. Most have a few hundred bytes of links, none more than `message::links` sends ahead.
 const MAX_PAGES: usize = 4096;
 
-/// See the module.
+/// Links of pages, for early hints; see the module.
 #[derive(Debug, Default)]
 pub struct Hints(Mutex<Pages>);
 
@@ -33,7 +34,6 @@ impl Hints {
         self.0.lock().put(digest, links);
     }
 
-    /// Its links.
     pub fn of(&self, digest: &Digest) -> Option<Vec<u8>> {
         self.0.lock().links.get(digest).map(|links| links.to_vec())
     }
@@ -58,7 +58,7 @@ impl Pages {
     }
 }
 
-/// Whether the page is another one for other clients, codings aside.
+/// True if other clients may receive another page. Vary: Accept-Encoding doesn't count.
 fn varies(response: &Head) -> bool {
     response.get(names::VARY).is_some_and(|vary| !list::is(vary, b"accept-encoding"))
 }

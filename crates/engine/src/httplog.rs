@@ -31,7 +31,7 @@ pub struct HeadTags {
     pub unset: Tag,
 }
 
-/// `Req*`
+/// The tags `Req*` of a request.
 pub const REQ: HeadTags = HeadTags {
     method: Tag::ReqMethod,
     url: Tag::ReqUrl,
@@ -42,7 +42,7 @@ pub const REQ: HeadTags = HeadTags {
     unset: Tag::ReqUnset,
 };
 
-/// `Resp*`
+/// The tags `Resp*` of a response.
 pub const RESP: HeadTags = HeadTags {
     method: Tag::RespMethod,
     url: Tag::RespUrl,
@@ -53,7 +53,7 @@ pub const RESP: HeadTags = HeadTags {
     unset: Tag::RespUnset,
 };
 
-/// `Bereq*`
+/// The tags `Bereq*` of a backend request.
 pub const BEREQ: HeadTags = HeadTags {
     method: Tag::BereqMethod,
     url: Tag::BereqUrl,
@@ -64,7 +64,7 @@ pub const BEREQ: HeadTags = HeadTags {
     unset: Tag::BereqUnset,
 };
 
-/// `Beresp*`
+/// The tags `Beresp*` of a backend response.
 pub const BERESP: HeadTags = HeadTags {
     method: Tag::BerespMethod,
     url: Tag::BerespUrl,
@@ -75,7 +75,7 @@ pub const BERESP: HeadTags = HeadTags {
     unset: Tag::BerespUnset,
 };
 
-/// `Obj*`
+/// The tags `Obj*` of an object.
 pub const OBJ: HeadTags = HeadTags {
     method: Tag::ObjMethod,
     url: Tag::ObjUrl,

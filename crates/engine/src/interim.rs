@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Interim responses (RFC 9110 15.2) on their way from a fetch to the client that waits for it; both are on one thread.
 //!
-//! They are for who asked, at the moment of asking: never stored, and not for those who wait for the same object. No VCL sees
-//! them, so only what can't do what a response does goes on: 102, which says nothing, and from 103 what RFC 8297 has it for.
+//! They are only for the client whose request caused the fetch, at that moment: they are never stored, and aren't sent
+//! to clients that wait for the same object. VCL doesn't see them. So only those without the effects of a response are
+//! forwarded: 102, which says nothing, and from 103 the headers for which RFC 8297 has it.
 
 use message::hop::{self, Filter};
 use message::{Head, names};
@@ -10,10 +11,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A client gets at most so many of them for one request.
+/// Most interim responses that a client gets for one request.
 const MAX: usize = 16;
 
-/// Fields of a 103 that go on: what the client may load meanwhile, and what the page lets it.
+/// Headers of a 103 that are forwarded: links to load meanwhile, and the page's policy for them.
 const EARLY_HINTS: [&str; 2] = [message::links::LINK, "Content-Security-Policy"];
 
 /// The way; its clones are the same one.
@@ -27,10 +28,10 @@ struct Inner {
 }
 
 impl Interims {
-    /// A backend sent one; whether it goes on. Who waits for the object has to be woken then. `lenient`: of any status, and with
-    /// all its end-to-end fields.
+    /// Queues a backend's interim response; returns `true` if it is forwarded. The caller then wakes the requests that
+    /// wait for the object. `lenient`: forwards any status, and all end-to-end headers.
     pub fn put(&self, interim: &Head, lenient: bool) -> bool {
-        // Whoever expected a 100 got one from us when somebody began to read the request's body.
+        // A client that expected a 100 got one from us when a fetch began to read the request's body.
         let kept: &[&str] = match interim.status() {
             ..=101 => return false,
             _ if lenient => &[],

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Requests that come back. A request that goes to one of this server's own listeners carries a mark in `CDN-Loop` (RFC 8586): this
-//! worker's name and a keyed hash of the digest that it is looked up by. A lookup of the same digest would wait for the object that it is
-//! to fetch: it is answered 508. A server that asks itself for another object isn't hindered, nor is one whose VCL passes a request
-//! that goes to itself or comes from itself: nobody waits for a pass, so that only the number of rounds is bounded.
+//! Detects requests that come back. A request to one of this server's own listeners carries a mark in `CDN-Loop` (RFC
+//! 8586): this worker's name and a keyed hash of the digest of its lookup. A lookup of the same digest would wait for the
+//! object that it was to fetch, so it gets a 508. A server may ask itself for other objects, and VCL may pass a request
+//! to the same server: nobody waits for a pass, so only the number of rounds is bounded.
 //!
-//! A client can't make a mark, and one that repeats a mark it was shown is refused itself. Requests to other servers carry none, and
-//! nothing is hashed for them.
+//! A client can't make a mark, and one that repeats a mark that it has seen is refused itself. Requests to other
+//! servers carry none, and nothing is hashed for them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,6 @@ use backend::Conn;
 use cache::Digest;
 use message::Head;
 
-/// The header field.
 pub(crate) const CDN_LOOP: &str = "CDN-Loop";
 /// Times that a request may pass through this server, for another object each time or as a pass.
 const MAX_ROUNDS: usize = 8;
@@ -25,14 +24,14 @@ const MAX_ROUNDS: usize = 8;
 /// Recognises this worker's own requests.
 pub struct Loops {
     keys: RandomState,
-    /// `lacquer-<64 random bits>;k=`
+    /// The start of this worker's marks: `lacquer-<64 random bits>;k=`.
     prefix: String,
     listeners: OnceLock<Vec<Listener>>,
-    /// Whether any request was marked: else none can come back.
+    /// Set once a request was marked. Before that none can come back.
     has_marked: AtomicBool,
 }
 
-/// Where a listener takes connections.
+/// The place at which a listener takes connections.
 #[derive(Debug)]
 enum Listener {
     /// An address, or all of this host's of one family.
@@ -63,8 +62,8 @@ impl Loops {
         if self.may_be_back(head) { self.marks(head).count() } else { 0 }
     }
 
-    /// The header's value for a request for the object of `digest` that goes out over `conn`, if that ends at one of our listeners.
-    /// `rounds` is of the request that came in.
+    /// The value of the header for a request for the object of `digest` that goes out over `conn`, if that ends at one
+    /// of our listeners. `rounds` is of the request that came in.
     pub(crate) fn mark(&self, conn: &Conn, digest: &Digest, rounds: usize, is_pass: bool) -> Option<String> {
         let path = conn.backend().spec().endpoint.path.as_deref();
         let peer = if path.is_none() { Some(conn.peer_here()?) } else { None };
@@ -94,7 +93,7 @@ impl Loops {
         marks.filter(|mark| mark.starts_with(self.prefix.as_bytes()))
     }
 
-    /// Whether a request would go round for ever. `lookup` is the digest that it is about to be looked up by; `None` for a pass.
+    /// True if a request would go round for ever. `lookup` is the digest of its lookup; `None` for a pass.
     pub(crate) fn is_back(&self, head: &Head, lookup: Option<&Digest>) -> bool {
         if !self.may_be_back(head) {
             return false;
@@ -116,7 +115,7 @@ impl Listener {
         parts.map_or_else(|| Self::Socket(endpoint.into()), Self::Address)
     }
 
-    /// Whether it gets the connections to a socket, or to an address of this host.
+    /// True if the listener takes connections to a socket, or to an address of this host.
     fn takes(&self, path: Option<&Path>, peer: Option<SocketAddr>) -> bool {
         match self {
             Self::Socket(own) => path == Some(own),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Packs bodies in a thread of its own, which has the least share of the processor and rests as long as it has worked: packing hard
-//! takes a second for a megabyte, and no request waits for it.
+//! Compresses bodies in a thread of its own, which has the least share of the processor and rests as long as it has
+//! worked. Hard compression takes a second for a megabyte; no request waits for it.
 //!
-//! Its queue is bounded. A body for which there is no room isn't packed now; it is asked for again.
+//! The queue is bounded. A body for which there is no room isn't compressed now; a later request asks for it again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -18,20 +18,20 @@ use crate::contain::Panic;
 use crate::forms::{Failure, pack_params, undoing};
 use crate::shared::Engine;
 
-/// Bodies that wait.
+/// Most bodies that wait to be compressed.
 const QUEUE: usize = 16;
-/// A form in another coding is to be smaller than what is stored by one part in so many.
+/// A form in another encoding must be smaller than the stored body by one part in `GAIN`.
 const GAIN: u64 = 50;
 
-/// A body to be packed.
+/// A body to be compressed.
 pub(crate) struct Job {
     pub engine: Arc<Engine>,
     pub right: FormRight,
-    /// As it is stored.
+    /// The body in stored form.
     pub pieces: Vec<Buf>,
 }
 
-/// Has a body packed, if there is room for it.
+/// Queues a body to be compressed, if there is room for it.
 pub(crate) fn pack(job: Job) {
     static QUEUE_IN: OnceLock<Option<SyncSender<Job>>> = OnceLock::new();
     let begin = || {
@@ -59,7 +59,7 @@ fn work(jobs: &Receiver<Job>) {
     }
 }
 
-/// Packs a body.
+/// Compresses a body and keeps the form.
 fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), Failure> {
     let stored: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
     let plain = unpacked(engine, right.object().flags().coding, pieces)?;
@@ -98,10 +98,10 @@ fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), Fai
     }
 }
 
-/// The longest body that is packed, unpacked.
+/// The longest body that is compressed, by its decompressed bytes.
 const MOST_PLAIN: usize = 64 << 20;
 
-/// The whole body without its coding: one at a time in this thread.
+/// The whole decompressed body. This thread holds one at a time.
 fn unpacked(engine: &Engine, coding: Coding, pieces: &[Buf]) -> Result<Vec<u8>, Failure> {
     let began = clock::now();
     let mut chain = undoing(coding).ok_or(Failure::Refused)?;

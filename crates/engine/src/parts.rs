@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Objects of which parts are stored, and the rest isn't (RFC 9111 3.3, 3.4): what is known of the parts, and what a request wants of them.
+//! Objects of which only parts are stored (RFC 9111 3.3, 3.4): the stored parts, and the parts that a request needs.
 //!
 //! ```text
 //! head   that of the whole object: 200, with its length
 //! body   the parts, one behind the other in order
 //! ```
 //!
-//! Parts of an object are put together when all have one strong validator and one length of the whole; nothing else tells that they are of one
-//! version. An object that has all its bytes is one like any other.
+//! Parts are combined into one object if all have the same strong validator and the same total length; nothing else
+//! shows that they are of one version. An object with all its bytes is an ordinary object.
 
 use std::ops::Range;
 
@@ -19,44 +19,45 @@ use params::Params;
 use crate::aux_attrs::AuxAttrs;
 use crate::slices::Validator;
 
-/// An object has no more parts than so many: where another one would be too many, it alone is kept.
+/// Most parts of an object. A further one replaces them all.
 const MAX_PARTS: usize = 64;
 
-/// First byte of what is stored.
+/// First byte of the stored form.
 const FORMAT: u8 = 1;
 
 /// Bytes of a stored place.
 const PLACE: usize = 16;
 
-/// What there is of an object.
+/// The stored parts of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// Bytes of the whole object.
     pub total: u64,
     pub validator: Validator,
-    /// Where they are, in order; none touches the next, and together they aren't the whole.
+    /// Places of the parts, in order. None touches the next, and together they aren't the whole.
     places: Vec<Slice>,
 }
 
-/// What a request wants of an object.
+/// The part of an object that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     All,
     These(Vec<Slice>),
 }
 
-/// What a new part makes of those that are there.
+/// The result of adding a new part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Joined {
-    /// Of the stored body what comes before the new part, and behind it.
+    /// Ranges of the stored body before the new part, and behind it.
     pub before: Vec<Range<u64>>,
     pub behind: Vec<Range<u64>>,
-    /// All parts then; `None`: that is the whole.
+    /// All parts afterwards; `None` if they are the whole object.
     pub parts: Option<Parts>,
 }
 
 impl Wanted {
-    /// What `request` wants of an object with that head and that many bytes. What can't be told from one part is a wish for all.
+    /// The part that `request` asks for of an object with that head and `total` bytes. A request that can't be answered
+    /// from one part asks for all.
     pub fn of(request: &Head, head: &Head, total: u64, params: &Params) -> Self {
         let range = range::asked(request).filter(|_| params.http_range_support && request.method() == b"GET");
         let Some(range) = range.filter(|_| conditional::if_range_holds(request, head)) else { return Wanted::All };
@@ -74,7 +75,7 @@ impl Parts {
         (place.bytes() < total).then(|| Parts { total, validator, places: vec![place] })
     }
 
-    /// Those of an object; `None`: it is whole.
+    /// The parts of an object; `None` if it is complete.
     #[inline]
     pub fn of(obj: &ObjRef) -> Option<Parts> {
         let stored = obj.aux_attrs();
@@ -103,7 +104,7 @@ impl Parts {
         (format == FORMAT && are_sound && parts.bytes() < total).then_some(parts)
     }
 
-    /// As they are stored beside the head.
+    /// The parts as they are stored beside the head.
     pub fn store(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
         out.extend_from_slice(&self.total.to_le_bytes());
@@ -121,7 +122,7 @@ impl Parts {
         self.places.iter().map(Slice::bytes).sum()
     }
 
-    /// Where in the stored body these bytes of the object are, if they are there.
+    /// Offset in the stored body of these bytes of the object, if they are stored.
     pub fn offset_of(&self, wanted: Slice) -> Option<u64> {
         let mut before = 0;
         for place in &self.places {
@@ -133,7 +134,7 @@ impl Parts {
         None
     }
 
-    /// Whether all that is wanted is there.
+    /// True if all wanted bytes are stored.
     pub fn have(&self, wanted: &Wanted) -> bool {
         match wanted {
             Wanted::All => false,
@@ -175,7 +176,7 @@ impl Parts {
         Some(wanted)
     }
 
-    /// What is there with a new part.
+    /// The parts after a new one is added.
     pub fn join(&self, new: Slice) -> Joined {
         let (mut before, mut behind, mut offset) = (Vec::new(), Vec::new(), 0);
         let mut places: Vec<Slice> = Vec::with_capacity(self.places.len() + 1);
@@ -212,7 +213,7 @@ impl Parts {
         Joined { before, behind, parts: (parts.bytes() < self.total).then_some(parts) }
     }
 
-    /// What is there of these parts when no more than so many bytes of the stored body are.
+    /// The parts that remain when only the first `bytes` bytes of the stored body do.
     pub fn cut_to(&self, mut bytes: u64) -> Option<Parts> {
         let mut places = Vec::new();
         for place in &self.places {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The second tier as transactions see it: whom a miss asks before the origin, how the members fare, and what this node asks for.
+//! The second tier as transactions see it: the peer that a miss asks before the origin, the state of the members, and
+//! the keys that this node is asking for.
 //!
-//! A server without `--peers` has none of this but an empty cell. A hit of a client looks at nothing here.
+//! A server without `--peers` has only an empty cell. A client's hit looks at nothing here.
 //!
-//! * A miss that may be cached asks the key's owner ([`Peers::route`], `bereq::peer`), and takes what that says of the object's lives.
-//! * Who asks proves that it is a member ([`hop`]); a request that a peer sends goes to the origin and no further (`req::peer`).
-//! * Two nodes that each take the other for the owner would wait for each other's fetches: so a peer's request that would wait for a fetch
-//!   that itself asks a peer is refused ([`Peers::is_asking`]), whatever the nodes know of the members.
+//! * A miss that may be cached asks the key's owner ([`Peers::route`], `bereq::peer`), and adopts the object's lifetime
+//!   from its response.
+//! * The asking node proves that it is a member ([`hop`]). A peer's request goes to the origin and no further
+//!   (`req::peer`).
+//! * Two nodes that each take the other for the owner would wait for each other's fetches. So a peer's request is
+//!   refused if it would wait for a fetch that itself asks a peer ([`Peers::is_asking`]), whatever the nodes know of
+//!   the members.
 
 pub(crate) mod hop;
 pub(crate) mod lives;
@@ -30,7 +34,7 @@ use hop::Secret;
 pub(crate) const SIGN_PACE: Duration = Duration::from_secs(1);
 /// Failures in a row until a member counts as away.
 const FAILURES: u32 = 3;
-/// How long it is passed by then, at first and at most.
+/// Time for which an absent member isn't asked, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
@@ -44,9 +48,9 @@ pub struct Peers {
     make: PeerBackendMaker,
     view: ArcSwap<View>,
     pub(crate) hot: HotKeys,
-    /// When something was invalidated here of which no log tells, in milliseconds of the monotonic clock; 0: never.
+    /// Moment of the last invalidation here that is in no log, in milliseconds of the monotonic clock; 0: never.
     invalidated: AtomicU64,
-    /// What is being asked of peers, and how often.
+    /// Keys that peers are being asked for, and the number of such requests.
     asking: Mutex<HashMap<Digest, u32>>,
     pub(crate) counters: &'static counters::Peers,
 }
@@ -69,18 +73,18 @@ pub(crate) struct Peer {
     pause_ms: AtomicU64,
 }
 
-/// Whom a miss goes to.
+/// The node that a miss is fetched from.
 pub(crate) enum Target {
     /// The origin: this node owns the key.
     Own,
-    /// The owner.
+    /// The peer that owns the key.
     Ask(Arc<Peer>),
     /// The origin: nobody else is there.
     Nobody,
 }
 
 impl Peer {
-    /// What the other nodes call it.
+    /// The peer's name among the nodes.
     pub fn name(&self) -> &str {
         &self.member.name
     }
@@ -89,7 +93,7 @@ impl Peer {
         self.away_until.load(Relaxed) != 0
     }
 
-    /// Whether it may be asked. Of one that is away, one request at a time finds out whether it is back.
+    /// True if the peer may be asked. While it is away, one request at a time finds out if it is back.
     fn may_be_asked(&self, now: Mono) -> bool {
         let until = self.away_until.load(Relaxed);
         if until == 0 {
@@ -100,7 +104,7 @@ impl Peer {
         now >= until && self.away_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok()
     }
 
-    /// It didn't answer; whether it counts as away from now on.
+    /// Notes a failed request. Returns `true` if the peer counts as away from now on.
     pub fn failed(&self, now: Mono) -> bool {
         let failures = self.failures.fetch_add(1, Relaxed) + 1;
         if failures < FAILURES {
@@ -115,7 +119,7 @@ impl Peer {
         !was_away
     }
 
-    /// It answered; whether it was away until now.
+    /// Notes an answer. Returns `true` if the peer was away until now.
     pub fn answered(&self) -> bool {
         if self.failures.load(Relaxed) == 0 {
             return false;
@@ -126,12 +130,12 @@ impl Peer {
     }
 }
 
-/// Never 0.
+/// Milliseconds of the clock; never 0.
 fn ms(at: Mono) -> u64 {
     (at.0 * 1000.0) as u64 + 1
 }
 
-/// What is asked for is known as long as this is there.
+/// A guard that notes a key as being asked for.
 pub(crate) struct Asking<'a> {
     peers: &'a Peers,
     digest: Digest,
@@ -150,7 +154,7 @@ impl Drop for Asking<'_> {
 }
 
 impl Peers {
-    /// A tier without members, as the node called `own`. `secret` is what all members have in common.
+    /// A tier without members, as the node called `own`. `secret` is the key that all members share.
     pub fn new(own: &str, secret: &[u8], make: PeerBackendMaker, counters: &'static counters::Peers) -> Peers {
         Peers {
             own: ArcSwap::from_pointee(own.to_owned()),
@@ -164,12 +168,12 @@ impl Peers {
         }
     }
 
-    /// What the other nodes call this one.
+    /// The name of this node among the others.
     pub fn own_name(&self) -> Arc<String> {
         self.own.load_full()
     }
 
-    /// `PEERS.*`
+    /// The counters `PEERS.*` of this node.
     pub fn counters(&self) -> &'static counters::Peers {
         self.counters
     }
@@ -178,8 +182,8 @@ impl Peers {
         &self.secret
     }
 
-    /// From now on these are the members, and this node is the one called `own`. What is known of one that stays, stays. Whether anything
-    /// has changed.
+    /// Sets the members, and this node's name `own`. Members that stay keep their state. Returns `true` if anything has
+    /// changed.
     pub fn set_members(&self, members: Vec<Member>, own: &str) -> bool {
         let before = self.view.load_full();
         let ring = Ring::new(members, own);
@@ -206,7 +210,7 @@ impl Peers {
         })
     }
 
-    /// Whom a miss of that key goes to.
+    /// The node that a miss of that key is fetched from.
     pub(crate) fn route(&self, digest: &Digest, now: Mono) -> Target {
         let view = self.view.load();
         let weights = view.peers.iter().filter(|peer| !peer.is_away()).map(|peer| peer.member.weight);
@@ -228,7 +232,7 @@ impl Peers {
         }
     }
 
-    /// Something is invalidated here, and no log tells the others.
+    /// Notes an invalidation here that is in no log.
     pub(crate) fn note_invalidation(&self, now: Mono) {
         self.invalidated.fetch_max(ms(now), Relaxed);
     }
@@ -247,7 +251,7 @@ impl Peers {
         Asking { peers: self, digest: *digest }
     }
 
-    /// Whether this node is asking a peer for it.
+    /// True if this node is asking a peer for that key.
     pub(crate) fn is_asking(&self, digest: &Digest) -> bool {
         self.asking.lock().contains_key(digest)
     }
@@ -277,14 +281,13 @@ impl Peers {
 /// A member for a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedPeer {
-    /// Its name.
     pub name: String,
-    /// Where it takes requests.
+    /// The address at which it takes requests.
     pub address: String,
-    /// Its share.
+    /// Relative share of the keys.
     pub weight: f64,
-    /// It is this node.
+    /// The member is this node.
     pub is_own: bool,
-    /// It is passed by.
+    /// The member is away and isn't asked.
     pub is_away: bool,
 }

@@ -25,7 +25,7 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-/// Gives up what this thread keeps for the next transactions, their filters and exchanges.
+/// Frees the filters and exchanges that this thread keeps for the next transactions.
 pub fn trim_pools() {
     drop(POOL.take());
     filters::trim();
@@ -51,7 +51,7 @@ pub(crate) fn machine() -> Box<Machine> {
     POOL.with(|spare| spare.borrow_mut().machines.pop()).unwrap_or_default()
 }
 
-/// Leaves heads to the next transaction; those that are left are empty. What is empty already has been left before.
+/// Keeps heads for the next transaction, emptied. Those that are empty already have been left before.
 pub(crate) fn leave_heads<const N: usize>(heads: [&mut Head; N]) {
     POOL.with(|spare| {
         let kept = &mut spare.borrow_mut().heads;

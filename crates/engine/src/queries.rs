@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What origins have said of the queries of their URLs (No-Vary-Search, `message::rfc9111::QueryVariance`): by host and path, and
-//! bounded. Only requests by RFC 9111 look at it.
+//! The significance of URLs' queries, as origins declare it (No-Vary-Search, `message::rfc9111::QueryVariance`), by
+//! host and path, and bounded. Only requests by RFC 9111 use it.
 //!
-//! Objects of a path of which something is known are found under an alias: the digest of the URL reduced to what matters, with a number
-//! that is drawn when that is learned. So an object is found under an alias only by requests that go by what its own response said, and
-//! none that a purge couldn't reach comes back when an origin changes its mind, or after a restart.
+//! Objects of such a path are found under an alias: the digest of the URL reduced to its significant part, with a
+//! number that is drawn when the declaration is learned. So only requests under the declaration of an object's own
+//! response find it under an alias. And no object that a purge couldn't reach comes back when an origin changes its
+//! declaration, or after a restart.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -20,10 +21,10 @@ const MAX_PATHS: usize = 4096;
 /// Longest host and path together.
 const MAX_BYTES: usize = 2048;
 
-/// See the module.
+/// The significance of queries as origins declared it, by path; see the module.
 #[derive(Debug, Default)]
 pub struct Queries {
-    /// How many there are: mostly none.
+    /// Number of paths known, which is mostly 0.
     count: AtomicUsize,
     paths: Mutex<Paths>,
 }
@@ -37,7 +38,7 @@ struct Paths {
     drawn: u64,
 }
 
-/// What is known of a path.
+/// The declaration for a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Learned {
     pub variance: QueryVariance,
@@ -45,7 +46,7 @@ pub(crate) struct Learned {
 }
 
 impl Learned {
-    /// Under which an object is found; `reduced`: what the reduced URL is hashed to.
+    /// The digest under which an object is found; `reduced` is the digest of the reduced URL.
     pub fn alias(&self, reduced: &Digest) -> Digest {
         let mut builder = DigestBuilder::new();
         builder.add(Some(b"no-vary-search"));
@@ -56,7 +57,7 @@ impl Learned {
 }
 
 impl Queries {
-    /// What is known of the path of a URL.
+    /// The declaration for a URL's path.
     pub(crate) fn of(&self, host: &[u8], url: &[u8]) -> Option<Arc<Learned>> {
         if self.count.load(Relaxed) == 0 {
             return None;

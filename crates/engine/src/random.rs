@@ -4,7 +4,7 @@
 
 use base::lock::Mutex;
 
-/// Words of state.
+/// Number of the state's words.
 const DEGREE: usize = 31;
 /// Distance of the two words that are added.
 const SEPARATION: usize = 3;
@@ -53,7 +53,7 @@ impl State {
         state
     }
 
-    /// 31 bits.
+    /// The next number of 31 bits.
     fn next(&mut self) -> u32 {
         let sum = self.words[self.front].wrapping_add(self.words[self.rear]);
         self.words[self.front] = sum;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Which stale object is refreshed next, while more are asked for than `bgfetch_limit` lets run: those that are asked for most.
-//! After a soft purge of many objects the hot ones are fresh first, and the origin sees no more fetches at a time than that.
+//! Chooses the stale object to be refreshed next when `bgfetch_limit` is reached: the one with the most requests. After
+//! a soft purge of many objects the hot ones are fresh first, and the origin gets no more fetches at a time than the
+//! limit.
 //!
-//! Nothing waits here: who may not refresh delivers the stale object, and asks again with its next request. So the board only
-//! says who has asked, and how often; who hasn't for a moment is forgotten, so that a free place isn't kept for it.
+//! Nothing waits here: a request that may not refresh delivers the stale object, and the next request asks again. So
+//! the board only holds which objects were asked for, and how often. An object that wasn't asked for within a moment is
+//! forgotten, so that no free place is kept for it.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -13,13 +15,13 @@ use cache::Digest;
 
 /// Objects on the board; the coldest makes room.
 const BOARD: usize = 256;
-/// How long a free place is kept for an object that was asked for, in seconds.
+/// Seconds for which a free place is kept for an object that was asked for.
 const MEMORY: f64 = 0.25;
 
-/// See the module.
+/// The queue of background refreshes; see the module.
 #[derive(Default)]
 pub struct Refreshes {
-    /// Somebody may be on the board: else no lock is taken.
+    /// Set when an object may be on the board. Otherwise no lock is taken.
     is_contended: AtomicBool,
     board: Lock<Vec<Wish>>,
 }
@@ -31,14 +33,13 @@ struct Wish {
     last: Mono,
 }
 
-/// What becomes of a refresh.
+/// The decision about a refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refresh {
-    /// It begins.
     Begins,
-    /// As many run as may.
+    /// The limit of refreshes that run at once is reached.
     Limited,
-    /// There is a place, and somebody else is asked for more.
+    /// There is a free place, but another object is asked for more.
     Deferred,
 }
 

@@ -22,12 +22,12 @@ use storage::{Buf, Store};
 
 use crate::transport::{BodyError, BodyState, Transport};
 
-/// How many bytes may wait between client and origin.
+/// Most bytes that may wait between client and origin.
 const AHEAD: usize = 64 * 1024;
 /// Pieces shorter than this are gathered, so that a body in chunks of one byte costs no more memory than its bytes.
 const PIECE: usize = 16 * 1024;
 
-/// Where the body is.
+/// The state of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     None,
@@ -43,13 +43,13 @@ struct Inner {
     state: State,
     len: Option<u64>,
     pieces: VecDeque<Buf>,
-    /// Short pieces, gathered: what follows the last of `pieces`, or of `cached`.
+    /// Short pieces, gathered behind the last of `pieces`, or of `cached`.
     open: Vec<u8>,
     waiting: usize,
     cached: Vec<Buf>,
     cached_bytes: u64,
     limit: u64,
-    /// What is behind the body.
+    /// The trailers behind the body.
     trailers: Option<Box<Head>>,
     store: Option<Arc<Store>>,
     reader: Option<Waker>,
@@ -72,7 +72,6 @@ impl ReqBody {
         Self::new(state, transport.body_len())
     }
 
-    /// No body at all.
     pub fn none() -> Self {
         ReqBody(None)
     }
@@ -101,27 +100,27 @@ impl ReqBody {
         self.0.as_ref().map_or(State::None, |inner| inner.borrow().state)
     }
 
-    /// Whether the request came with a body.
+    /// True if the request came with a body.
     pub fn exists(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Whether a fetch could still send it: it is unread, or kept.
+    /// True if a fetch could still send the body: it is unread, or kept.
     pub fn is_available(&self) -> bool {
         matches!(self.state(), State::Unread | State::Cached)
     }
 
-    /// Whether all of it is kept.
+    /// True if the whole body is kept.
     pub fn is_cached(&self) -> bool {
         self.state() == State::Cached
     }
 
-    /// Whether nobody has asked for it yet.
+    /// True if nobody has asked for the body yet.
     pub fn is_unread(&self) -> bool {
         self.state() == State::Unread
     }
 
-    /// It was read and thrown away: nobody else can have it.
+    /// Notes that the body was read and thrown away, so that nobody else can have it.
     pub fn discarded(&self) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
@@ -130,17 +129,17 @@ impl ReqBody {
         }
     }
 
-    /// Whether a fetch reads it now.
+    /// True while a fetch reads the body.
     pub fn is_lent(&self) -> bool {
         self.state() == State::Lent
     }
 
-    /// Whether it was lent once and is gone.
+    /// True if the body was lent and can't be lent again.
     pub fn is_spent(&self) -> bool {
         matches!(self.state(), State::Lent | State::Spent)
     }
 
-    /// Why it can't be had, if so.
+    /// The error that makes the body unavailable.
     pub fn failure(&self) -> Option<BodyError> {
         match self.state() {
             State::Failed(error) => Some(error),
@@ -148,13 +147,12 @@ impl ReqBody {
         }
     }
 
-    /// Its length: announced, or known since it is kept.
+    /// Length of the body, as announced or as kept.
     pub fn bytes(&self) -> Option<u64> {
         let inner = self.0.as_ref()?.borrow();
         if inner.state == State::Cached { Some(inner.cached_bytes) } else { inner.len }
     }
 
-    /// The kept pieces.
     pub fn cached(&self) -> Vec<Buf> {
         self.0.as_ref().map_or_else(Vec::new, |inner| inner.borrow().cached.clone())
     }
@@ -169,7 +167,7 @@ impl ReqBody {
         }
     }
 
-    /// The fetch that it was lent to goes without it: nobody has read any of it.
+    /// Takes the body back from a fetch that ends without having read any of it.
     pub fn give_back(&self) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
@@ -197,7 +195,7 @@ impl ReqBody {
         }
     }
 
-    /// Ready when [`ReqBody::keep`] came to an end: whether the body is kept.
+    /// Ready when [`ReqBody::keep`] has ended: `true` if the body is kept.
     pub fn poll_kept(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let Some(inner) = &self.0 else { return Poll::Ready(true) };
         let mut inner = inner.borrow_mut();
@@ -234,14 +232,14 @@ impl ReqBody {
         }
     }
 
-    /// The fields behind the body, once it is complete: those that may go on.
+    /// The trailers of a completed body that may be forwarded.
     pub fn take_trailers(&self) -> Option<Head> {
         let mut trailers = self.0.as_ref()?.borrow_mut().trailers.take()?;
         trailers.retain(|field| message::hop::may_be_trailer(field.name()));
         (!trailers.is_empty()).then_some(*trailers)
     }
 
-    /// The client's side has gone: nothing more will come.
+    /// Ends the body because the client's side has gone.
     pub fn give_up(&self) {
         let Some(inner) = &self.0 else { return };
         let mut inner = inner.borrow_mut();
@@ -251,7 +249,7 @@ impl ReqBody {
         }
     }
 
-    /// Moves what the client sent towards whoever reads. Pending while there is nothing to do; ready at the body's end
+    /// Moves bytes from the client towards the reader. Pending while there is nothing to do; ready at the body's end
     /// (also when nobody reads it now).
     pub fn poll_pump(&self, cx: &mut Context<'_>, transport: &mut dyn Transport) -> Poll<()> {
         let Some(shared) = &self.0 else { return Poll::Ready(()) };
@@ -332,7 +330,7 @@ impl Inner {
     }
 }
 
-/// Adds a piece behind what is `open`; hands on what is long enough.
+/// Adds a piece to `open`, and hands pieces on that are long enough.
 fn gather(open: &mut Vec<u8>, piece: Buf, mut keep: impl FnMut(Buf)) {
     if open.is_empty() && piece.len() >= PIECE {
         return keep(piece);

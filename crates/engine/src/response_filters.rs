@@ -13,13 +13,13 @@ pub(crate) struct ResponseFilters {
 }
 
 impl ResponseFilters {
-    /// As before VCL ran.
+    /// Restores the state before VCL ran.
     pub fn reset(&mut self) {
         self.listed = None;
         self.injected.clear();
     }
 
-    /// VCL sets the list; `None`: what it is by default.
+    /// Sets the list from VCL; `None` is the default list.
     pub fn set_list(&mut self, names: Option<Text>) {
         self.listed = names;
     }
@@ -29,22 +29,22 @@ impl ResponseFilters {
         self.listed.as_ref()
     }
 
-    /// Where modules put filters of their own.
+    /// The filters that modules injected.
     pub fn injected(&mut self) -> &mut InjectedFilters {
         &mut self.injected
     }
 
-    /// Whether neither VCL nor a module has a say.
+    /// True if neither VCL nor a module changed the filters.
     pub fn are_default(&self) -> bool {
         self.listed.is_none() && self.injected.is_empty()
     }
 
-    /// Whether a module's filter works on the body wherever the list names it.
+    /// True if a module's filter works on the body wherever the list names it.
     pub fn go_by_themselves(&self) -> bool {
         self.injected.goes_by_itself()
     }
 
-    /// All filters. `default` is the list where VCL set none; `coding`: what the body's Content-Encoding says.
+    /// All filters. `default` is the list used unless VCL set one; `coding` is the body's Content-Encoding.
     pub fn complete_list(
         &self,
         side: Side,

@@ -11,11 +11,11 @@ use cache::ObjRef;
 use storage::{RecordId, Stores};
 
 thread_local! {
-    /// This thread's number among those that serve; of others nothing is noted.
+    /// This thread's number among those that serve. For other threads nothing is noted.
     static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// This thread serves, under that number.
+/// Gives this thread its number.
 pub fn begin_thread(number: usize) {
     NUMBER.set(Some(number));
 }
@@ -25,7 +25,7 @@ pub fn begin_thread(number: usize) {
 pub struct Noted(Option<(storage::StoreId, RecordId)>);
 
 impl Noted {
-    /// Notes it.
+    /// Notes that the object's delivery begins.
     pub fn begin(stores: &Stores, obj: &ObjRef) -> Noted {
         let noted = Noted(obj.record().map(|record| (obj.store(), record)));
         noted.again(stores);

@@ -22,34 +22,33 @@ use crate::shared::Engine;
 pub struct ListenerInfo {
     /// The name in `-a name=address`: `a0`.
     pub name: String,
-    /// What stands for it in the session's Begin record: `HTTP/1`, `PROXY`, `TLS`, `QUIC`.
+    /// The word for the transport in the session's Begin record: `HTTP/1`, `PROXY`, `TLS`, `QUIC`.
     pub transport: &'static str,
-    /// Whether a connection begins with a PROXY header.
+    /// A connection begins with a PROXY header.
     pub has_proxy_header: bool,
-    /// Whether TLS follows.
     pub is_tls: bool,
-    /// Whether it is QUIC's.
     pub is_quic: bool,
-    /// Whose certificates its clients get: its own name, or with QUIC that of the listener for TLS at the same port.
+    /// Name of the listener whose certificates clients receive: its own, or for QUIC that of the TLS listener at the
+    /// same port.
     pub frontend: String,
     /// The port of a listener for HTTP/3 that its clients may use instead.
     pub h3_port: Option<u16>,
-    /// Where it listens as `local.endpoint` shows it: `127.0.0.1:80`, `/path`.
+    /// The address as `local.endpoint` shows it: `127.0.0.1:80`, `/path`.
     pub endpoint: String,
-    /// Whether it is a unix socket.
+    /// The listener is a unix socket.
     pub is_unix: bool,
 }
 
-/// What a connection says of itself once it is accepted.
+/// The facts about an accepted connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
-    /// The peer.
+    /// The peer's end of the socket.
     pub remote: Address,
-    /// Our end.
+    /// Our end of the socket.
     pub local: Address,
-    /// What the log calls it: its descriptor's number.
+    /// The connection's number in the log, which is its descriptor's.
     pub number: u32,
-    /// Its socket, if it has one of its own.
+    /// The socket, if the connection has one of its own.
     pub socket: Option<SocketNumber>,
     /// User and group at the other end of a unix socket.
     pub peer_ids: Option<(u32, u32)>,
@@ -58,18 +57,16 @@ pub struct Connection {
 /// A session's own timeouts, which VCL may set (`sess.*`).
 #[derive(Clone, Copy, Debug)]
 pub struct SessTimeouts {
-    /// `timeout_idle`
     pub idle: Duration,
-    /// `timeout_linger`
     pub linger: Duration,
-    /// `send_timeout`
+    /// The value of `send_timeout`.
     pub send: Duration,
-    /// `idle_send_timeout`
+    /// The value of `idle_send_timeout`.
     pub idle_send: Duration,
 }
 
 impl SessTimeouts {
-    /// The parameters'.
+    /// The timeouts that the parameters set.
     pub fn new(params: &Params) -> Self {
         SessTimeouts {
             idle: params.timeout_idle,
@@ -80,44 +77,41 @@ impl SessTimeouts {
     }
 }
 
-/// A client connection.
 pub struct Sess {
-    /// What this worker's transactions share.
+    /// The worker's shared state.
     pub engine: Arc<Engine>,
-    /// Its id.
     pub vxid: Vxid,
-    /// Who accepted it.
+    /// The listener that accepted it.
     pub listener: Arc<ListenerInfo>,
     /// The peer of the socket.
     pub remote: Address,
     /// Our end of the socket.
     pub local: Address,
-    /// What a PROXY header said. Boxed: few sessions have one, and all idle ones would hold room for it.
+    /// The PROXY header. Boxed: few sessions have one, and all idle ones would hold room for it.
     pub proxy: RefCell<Option<Box<ProxyHeader>>>,
-    /// What its TLS handshake agreed on; nothing where it has no TLS of ours.
+    /// The results of the TLS handshake; empty if the session has no TLS of ours.
     pub tls: OnceCell<Box<tls::Info>>,
     /// The client: as the PROXY header says, else the peer. See [`Sess::set_client`].
     pub client: Cell<Address>,
-    /// Its text, which every request logs and sends on.
+    /// The client's address as text, which every request logs and sends on.
     pub client_text: Cell<AddressText>,
-    /// Where the client connected to: as the PROXY header says, else our end.
+    /// The address that the client connected to: as the PROXY header says, else our end.
     pub server: Cell<Address>,
-    /// When it began.
+    /// Moment at which the session began.
     pub t_open: Real,
-    /// Its timeouts.
     pub timeouts: Cell<SessTimeouts>,
     /// User and group at the other end of a unix socket.
     pub peer_ids: Option<(u32, u32)>,
-    /// Its socket, if it has one of its own; another's once the session is over.
+    /// The socket, if the session has one of its own. May be another's once the session is over.
     pub socket: Option<SocketNumber>,
     /// The version of HTTP that it speaks now, as VCL and the log call it: the front's word.
     pub version: Cell<&'static str>,
-    /// What `std.set_ip_tos` asked for, until the front has done it.
+    /// The value that `std.set_ip_tos` asked for, until the front has set it.
     pub tos: Cell<Option<u32>>,
 }
 
 impl Sess {
-    /// Begins a session: its id, its first records, its count. What it speaks is `version` ([`Sess::version`]).
+    /// Begins a session: its id, its first records, its count. See [`Sess::version`] for the protocol.
     pub fn open(
         engine: &Arc<Engine>,
         listener: &Arc<ListenerInfo>,
@@ -138,7 +132,7 @@ impl Sess {
         Rc::new(sess)
     }
 
-    /// A session that nobody hears of.
+    /// A session without records and counts.
     pub(crate) fn new(
         engine: &Arc<Engine>,
         vxid: Vxid,
@@ -167,7 +161,7 @@ impl Sess {
         }
     }
 
-    /// Ends the session: its last records and its counts. Once, by who began it.
+    /// Ends the session: its last records and its counts. The task that began the session calls it once.
     pub fn close(&self, reason: SessClose) {
         let main = self.engine.main;
         let open = self.engine.clock.real().since(self.t_open);
@@ -180,11 +174,12 @@ impl Sess {
         log.record(Tag::SessClose).text(reason.text()).text(" ").fixed3(open);
         log.put(Tag::End, b"");
         log.flush();
-        // Whoever sees the connection's end finds its records in the log, before those of a connection begun after it.
+        // A client that sees the connection's end finds its records in the log, before those of a later connection.
         shm::vsl::flush_gathered();
     }
 
-    /// Whether the client came by TLS: ours, or a proxy's that says so, or one to whose port 443 the client had come.
+    /// True if the client came by TLS: ours, or that of a proxy whose PROXY header says so or, without a word about
+    /// TLS, names 443 as the port that the client connected to.
     pub fn came_by_tls(&self) -> bool {
         const SSL: u8 = 0x20;
         const CLIENT_SSL: u8 = 0x01;

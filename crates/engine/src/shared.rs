@@ -31,13 +31,13 @@ use crate::random::Random;
 use crate::refreshes::Refreshes;
 use crate::slices;
 
-/// Waits for what was invalidated to be kept; a text says why it isn't.
+/// Resolves when invalidations are durable. The error says why they aren't.
 pub type Kept = Pin<Box<dyn Future<Output = Result<(), String>>>>;
 
-/// What a step of a purge by tag is charged with at least, in microseconds.
+/// Least charge for a step of a purge by tag, in microseconds.
 const PURGE_STEP_MICROS: u32 = 25;
 
-/// How long a transaction waits for that: longer than a disk stalls that recovers.
+/// Longest wait of a transaction for invalidations to be durable. Longer than the stall of a disk that recovers.
 const KEPT_TIME: Duration = Duration::from_secs(30);
 
 /// Finds a VCL by label, for `return (vcl(label))`.
@@ -48,75 +48,68 @@ pub trait Labels: Send + Sync {
 
 /// The parts that [`Engine::new`] puts together.
 pub struct Config {
-    /// Both times.
+    /// The monotonic clock and the real one.
     pub clock: Clock,
     /// The parameters to begin with.
     pub params: Params,
-    /// `MAIN.*`
+    /// The counters `MAIN.*` of the worker.
     pub main: &'static Main,
-    /// `NOHIT.*`
+    /// The counters `NOHIT.*` of the worker.
     pub no_hit: &'static NoHitCounts,
-    /// The log.
     pub log: Arc<LogRing>,
     /// The stores of its cache.
     pub stores: Arc<Stores>,
-    /// Labels.
     pub labels: Box<dyn Labels>,
     /// The certificates of TLS listeners.
     pub certificates: Arc<dyn tls::Certificates>,
-    /// `server.identity`
+    /// The value of `server.identity`.
     pub identity: String,
-    /// `server.hostname`
+    /// The value of `server.hostname`.
     pub hostname: String,
     /// Signs the tokens of waiting rooms.
     pub class_key: [u8; 32],
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u32,
 }
 
 /// The worker as its transactions see it.
 pub struct Engine {
-    /// Both times.
+    /// The monotonic clock and the real one.
     pub clock: Clock,
     /// Source of all vxids.
     pub vxids: VxidSource,
     /// The parameters in force; a transaction keeps the ones it began with.
     pub params: ArcSwap<Params>,
-    /// `MAIN.*`
+    /// The counters `MAIN.*` of the worker.
     pub main: &'static Main,
-    /// `NOHIT.*`
+    /// The counters `NOHIT.*` of the worker.
     pub no_hit: &'static NoHitCounts,
-    /// The log.
     pub log: Arc<LogRing>,
-    /// The cache.
     pub cache: cache::Cache,
     /// The stores behind it.
     pub stores: Arc<Stores>,
-    /// What new requests run.
+    /// The VCL that new requests run.
     pub vcl: ArcSwapOption<LoadedVcl>,
-    /// Labels.
     pub labels: Box<dyn Labels>,
-    /// What TLS listeners show to clients.
+    /// The certificates of TLS listeners.
     pub certificates: Arc<dyn tls::Certificates>,
-    /// `server.identity`
+    /// The value of `server.identity`.
     pub identity: String,
-    /// `server.hostname`
+    /// The value of `server.hostname`.
     pub hostname: String,
-    /// How many transactions may be in progress.
+    /// The limits on fetches in progress.
     pub admission: Admission,
-    /// Which requests that need a backend may go on.
+    /// The classes that limit requests which need a backend.
     pub classes: Classes,
-    /// Sessions open now.
     pub sessions: AtomicI64,
-    /// Pipes open now.
     pub pipes: AtomicI64,
     /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
     pub fragfetch: AtomicUsize,
     /// The links of pages.
     pub hints: Hints,
-    /// What origins have said of queries.
+    /// The significance of queries as origins declared it.
     pub queries: Queries,
-    /// Which stale objects are refreshed first.
+    /// The order in which stale objects are refreshed.
     pub refreshes: Refreshes,
     /// A VCL imports xkey: fields give objects keys.
     pub keeps_key_fields: AtomicBool,
@@ -124,7 +117,7 @@ pub struct Engine {
     pub loops: crate::loops::Loops,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
-    /// Who is woken then.
+    /// Wakes connections when draining begins.
     pub drain_watch: DrainWatch,
     /// Another worker has taken this one's place, or is about to.
     pub has_successor: AtomicBool,
@@ -214,16 +207,16 @@ impl Engine {
 }
 
 impl Engine {
-    /// As [`vrt::Ctx::may_invalidate`].
+    /// See [`vrt::Ctx::may_invalidate`].
     ///
     /// # Errors
-    /// As [`Engine::may_invalidate_here`], or the fleet's log is away.
+    /// Those of [`Engine::may_invalidate_here`], or the fleet's log is away.
     pub fn may_invalidate(&self) -> Result<(), vrt::ctx::Failure> {
         self.may_invalidate_here()?;
         self.may_announce()
     }
 
-    /// Whether something may be invalidated on this node, of which others hear nothing.
+    /// Checks that invalidations are possible on this node; other nodes hear nothing of them.
     ///
     /// # Errors
     /// Another worker's cache is the one that counts.
@@ -242,25 +235,25 @@ impl Engine {
         self.restrict_if_needed();
     }
 
-    /// Whether lookups have to ask [`Engine::is_recalled`] and the fleet's gate: mostly not.
+    /// True if lookups have to check [`Engine::is_recalled`] and the fleet's gate, which is rare.
     pub fn is_restricted(&self) -> bool {
         self.restricted.get()
     }
 
-    /// After a change of what [`Engine::is_restricted`] depends on.
+    /// Updates [`Engine::is_restricted`] after a change of a condition on which it depends.
     pub(crate) fn restrict_if_needed(&self) {
         self.restricted.update(|| self.has_successor.load(Ordering::SeqCst) || self.is_gated());
     }
 
-    /// Whether nothing may be served from the cache any more, as that of a successor is ahead of it.
+    /// True if nothing may be served from the cache any more, since a successor's cache is ahead of it.
     pub fn is_recalled(&self) -> bool {
         self.has_successor.load(Ordering::Relaxed) && self.cache.is_recalled()
     }
 
-    /// Adds a ban, on this node.
+    /// Adds a ban on this node.
     ///
     /// # Errors
-    /// What is wrong with the expression.
+    /// The fault in the expression.
     pub fn ban(&self, spec: &[u8]) -> Result<(), String> {
         self.ban_for(&mut Privates::default(), spec, false)
     }
@@ -283,7 +276,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Purges all variants of a hash, as [`cache::Cache::purge_for`], and says in the log what went. How many there were.
+    /// Purges all variants of a hash, as [`cache::Cache::purge_for`], and logs the purged objects. Returns their
+    /// number.
     pub fn purge(&self, own: Option<&cache::Busy>, digest: &cache::Digest, now: Mono, purge: cache::Purge) -> usize {
         // What may be revalidated keeps its slices.
         let sets = if purge == cache::Purge::HARD { self.cache.aux_attrs_under(digest) } else { Vec::new() };
@@ -296,7 +290,8 @@ impl Engine {
         count
     }
 
-    /// What has been banned and purged, if it isn't kept yet: ends once it is. Nobody may be told of it before.
+    /// Resolves when all bans and purges so far are durable; `None` if they already are. Don't acknowledge an
+    /// invalidation before it resolves.
     pub fn kept(&self) -> Option<Kept> {
         let unkept = self.cache.unkept()?;
         Some(Box::pin(async move {
@@ -306,11 +301,11 @@ impl Engine {
         }))
     }
 
-    /// Purges what bears one of these keys, but for what the purging transaction itself fetches. The work is done in steps that let
-    /// other tasks of the thread run.
+    /// Purges objects with one of these keys, except the one that the purging transaction itself fetches. Works in
+    /// steps that let other tasks of the thread run.
     ///
     /// # Errors
-    /// As [`Engine::may_invalidate_here`], or no object has a tag of that kind.
+    /// Those of [`Engine::may_invalidate_here`], or no object has a tag of that kind.
     pub fn purge_tags(
         &self,
         own: Option<&cache::Busy>,
@@ -320,7 +315,7 @@ impl Engine {
         self.purge_tags_then(own, keys, soft, self.clock.mono(), None)
     }
 
-    /// The same for a transaction, and has all nodes of the fleet do so.
+    /// Like [`Engine::purge_tags`] for a transaction, on all nodes of the fleet.
     pub(crate) fn purge_tags_everywhere(
         &self,
         task: &mut Privates,

@@ -18,7 +18,8 @@ use message::{Head, date, names};
 
 use crate::aux_attrs::AuxAttrs;
 
-/// Why a fetch of a slice failed: the object is another one by now. Who waits for the slice tells it by this.
+/// The error of a slice's fetch whose object has changed meanwhile. A request that waits for the slice recognizes it by
+/// this text.
 pub(crate) const CHANGED: &str = "the object has changed";
 
 /// The longest validator that is kept.
@@ -27,7 +28,7 @@ const VALIDATOR_BYTES: usize = 1024;
 /// First byte of a stored set.
 const FORMAT: u8 = 1;
 
-/// What tells one version of an object from another.
+/// The entity tag or date that tells one version of an object from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Validator {
     etag: Vec<u8>,
@@ -45,11 +46,11 @@ pub(crate) struct SliceSet {
 }
 
 impl Validator {
-    /// That of a response that may be taken apart: a strong entity tag, or a date that is a strong validator (RFC 9110
-    /// 8.8.2.2).
+    /// The validator of a response that may be split: a strong entity tag, or a date that is a strong validator (RFC
+    /// 9110 8.8.2.2).
     ///
     /// # Errors
-    /// Why it may not.
+    /// The reason why the response may not be split.
     pub fn of(response: &Head) -> Result<Self, &'static str> {
         let field = |name| response.get(name).unwrap_or_default();
         let (etag, last_modified) = (field(names::ETAG), field(names::LAST_MODIFIED));
@@ -71,7 +72,7 @@ impl Validator {
         }
     }
 
-    /// Whether a response is of this version.
+    /// True if a response is of this version.
     pub fn is_of(&self, response: &Head) -> bool {
         let field = |name| response.get(name).unwrap_or_default();
         let is_same_tag = field(names::ETAG) == self.etag;
@@ -79,7 +80,7 @@ impl Validator {
         is_same_tag && (!self.etag.is_empty() || field(names::LAST_MODIFIED) == self.last_modified)
     }
 
-    /// Whether a 304, which may say little, is about another version.
+    /// True if a 304 is about another version. It may leave out the validators.
     pub fn is_denied_by(&self, response: &Head) -> bool {
         match response.get(names::ETAG) {
             Some(etag) => etag != self.etag,
@@ -90,14 +91,14 @@ impl Validator {
         }
     }
 
-    /// As it is stored.
+    /// Appends the stored form.
     pub fn store(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&(self.etag.len() as u16).to_le_bytes());
         out.extend_from_slice(&self.etag);
         out.extend_from_slice(&self.last_modified);
     }
 
-    /// Reads what [`Validator::store`] wrote.
+    /// Reads the result of [`Validator::store`].
     pub fn parse(stored: &[u8]) -> Option<Self> {
         let (etag, rest) = stored.split_first_chunk()?;
         let (etag, last_modified) = rest.split_at_checked(usize::from(u16::from_le_bytes(*etag)))?;
@@ -126,7 +127,7 @@ impl SliceSet {
         if stored.is_empty() { None } else { Self::read(stored) }
     }
 
-    /// As [`SliceSet::of`], from auxiliary attributes.
+    /// The set in auxiliary attributes, as [`SliceSet::of`] finds it in an object.
     #[cold]
     pub fn read(aux_attrs: &[u8]) -> Option<SliceSet> {
         Self::parse(AuxAttrs::read(aux_attrs).slices?)
@@ -141,7 +142,7 @@ impl SliceSet {
         is_possible.then_some(SliceSet { name, size_log2, total, validator })
     }
 
-    /// As it is stored beside the head.
+    /// The set as it is stored beside the head.
     pub fn store(&self) -> Vec<u8> {
         let mut out = vec![FORMAT, self.size_log2];
         out.extend_from_slice(&self.total.to_le_bytes());
@@ -160,14 +161,14 @@ impl SliceSet {
         builder.finish()
     }
 
-    /// What is stored beside a slice.
+    /// The mark that is stored beside a slice.
     pub fn mark(&self, index: u64) -> Vec<u8> {
         let mut out = self.name.to_vec();
         out.extend_from_slice(&index.to_le_bytes());
         out
     }
 
-    /// Whether that object is this slice, as far as its head says.
+    /// True if the object is this slice, as far as its head says.
     pub fn is_slice(&self, obj: &ObjRef, index: u64) -> bool {
         AuxAttrs::read(obj.aux_attrs()).slice == Some(&self.mark(index))
     }
@@ -177,7 +178,7 @@ impl SliceSet {
         1 << self.size_log2
     }
 
-    /// How many there are.
+    /// Number of slices of the object.
     pub fn count(&self) -> u64 {
         self.total.div_ceil(self.size())
     }
@@ -187,12 +188,12 @@ impl SliceSet {
         byte >> self.size_log2
     }
 
-    /// Its place in the object.
+    /// Place of a slice in the object.
     pub fn place(&self, index: u64) -> Slice {
         slice_at(index, self.size_log2, Some(self.total))
     }
 
-    /// Why a response isn't this slice of this version; `Ok`: it is.
+    /// Checks that a response is this slice of this version.
     pub fn check(&self, response: &Head, index: u64) -> Result<(), Mismatch> {
         match response.status() {
             206 => {}
@@ -213,8 +214,8 @@ impl SliceSet {
     }
 }
 
-/// So many slices of an object are looked for, to free them when it is no more, or to renew their lives; what is beyond ends with the
-/// lives that it has or is evicted.
+/// Most slices looked for, to free them when their object has ended, or to renew their lifetime. Slices beyond that end
+/// with their own lifetime or are evicted.
 const FREED: u64 = 1 << 16;
 
 /// Slices looked for so before other tasks have their turn.
@@ -250,12 +251,12 @@ pub(crate) fn renew(cache: &Cache, object: Digest, set: SliceSet, head: ObjRef) 
     });
 }
 
-/// Why a response isn't the slice that was asked for.
+/// The reason why a response isn't the slice that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
     /// The object is another one.
     Changed,
-    /// It says nothing about that: an error, or a Content-Range that is no answer to what was asked.
+    /// The response doesn't show that: an error, or a Content-Range that doesn't fit the request.
     Failed,
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! An answer that is made here: to a client (`vcl_synth`), or in the place of a backend's (`vcl_backend_error`).
+//! A synthetic response: to a client (`vcl_synth`), or instead of a backend's (`vcl_backend_error`).
 
 use tables::proxy_error::ProxyError;
 
 use crate::classes::Refusal;
 use crate::proxy_status::Cause;
 
-/// What asks for it says status and reason; then VCL writes the body.
+/// A synthetic response. The request for it sets status and reason; then VCL writes the body.
 #[derive(Debug, Default)]
 pub(crate) struct SyntheticResponse {
     status: u16,
@@ -18,7 +18,7 @@ pub(crate) struct SyntheticResponse {
 }
 
 impl SyntheticResponse {
-    /// It is to have that status, which VCL has chosen.
+    /// Sets the status and the reason phrase that VCL has chosen.
     pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>, was_forwarded: bool) {
         (self.status, self.reason) = (status, reason);
         self.cause = Cause::of_vcl(status, was_forwarded).map(Box::new);
@@ -36,29 +36,29 @@ impl SyntheticResponse {
         self.reason = Some(reason.into());
     }
 
-    /// It is to have that status, and to say that the same request may do better later.
+    /// Sets the status, and notes that the same request may succeed later.
     pub fn ask_for_later(&mut self, status: u16, error: ProxyError, details: &'static str) {
         self.ask_because(status, error, details);
         self.later = true;
     }
 
-    /// Why it is made.
+    /// Takes the cause of the response.
     pub fn take_cause(&mut self) -> Option<Box<Cause>> {
         self.cause.take()
     }
 
-    /// A class has no worker and no chair for the request.
+    /// Sets the response to a request for which its class has neither a worker nor a slot in the queue.
     pub fn ask_refusal(&mut self, refusal: Refusal) {
         self.ask_because(503, ProxyError::HttpRequestDenied, "no worker of its class is free");
         self.refusal = Some(Box::new(refusal));
     }
 
-    /// What such an answer says.
+    /// Takes the class's refusal that the response reports.
     pub fn take_refusal(&mut self) -> Option<Box<Refusal>> {
         self.refusal.take()
     }
 
-    /// Whether it says so.
+    /// Takes the note that the same request may succeed later.
     pub fn take_later(&mut self) -> bool {
         std::mem::take(&mut self.later)
     }

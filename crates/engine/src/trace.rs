@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The parameter `traceparent`: requests continue their client's trace or begin one, and origins are told who asks them
-//! (W3C Trace Context). What a transaction's number in its trace is follows from its vxid, so that readers of the log find the same.
+//! The parameter `traceparent`: requests continue their client's trace or begin one, and origins receive it (W3C Trace
+//! Context). A transaction's number in its trace follows from its vxid, so that readers of the log calculate the same
+//! one.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -16,8 +17,8 @@ thread_local! {
     static SEED: RandomState = RandomState::new();
 }
 
-/// Puts into a head what a transaction of this number causes: it goes on with the trace that the head tells of. `begin`: or begins one, of
-/// which this part is to be kept. False: there was no room.
+/// Sets the trace header for what transaction `vxid` causes. Continues the trace that the head names, or, with `begin`,
+/// begins one, of which this share is kept. Returns `false` if there was no room.
 pub fn put(head: &mut Head, log: &mut TxnLog, kind: &HeadTags, vxid: Vxid, begin: Option<f64>) -> bool {
     let told = head.get(FIELD).and_then(TraceContext::parse);
     let Some(cause) = told.or_else(|| begin.map(|ratio| fresh(vxid, ratio))) else { return true };
@@ -25,7 +26,7 @@ pub fn put(head: &mut Head, log: &mut TxnLog, kind: &HeadTags, vxid: Vxid, begin
     kind.force(head, log, FIELD, own.as_bytes()).is_ok()
 }
 
-/// A trace that nobody has begun.
+/// A new trace for a request without one.
 fn fresh(vxid: Vxid, ratio: f64) -> TraceContext {
     let draw = |half: u8| SEED.with(|seed| seed.hash_one((vxid.log_id(), half)));
     let (high, low) = (draw(0), draw(1));

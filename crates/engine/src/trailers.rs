@@ -24,12 +24,12 @@ impl Trailers {
         done
     }
 
-    /// Whether there are some of the object that the fetch `of` has made.
+    /// True if there are trailers of the object that the fetch `of` has made.
     pub fn are_there(&self, of: Vxid) -> bool {
         self.0.borrow().as_ref().is_some_and(|(made_by, _)| *made_by == of)
     }
 
-    /// Those of the object that the fetch `of` has made.
+    /// Takes the trailers of the object that the fetch `of` has made.
     pub fn take(&self, of: Vxid) -> Option<Head> {
         self.0.borrow_mut().take().filter(|(made_by, _)| *made_by == of).map(|(_, head)| head)
     }

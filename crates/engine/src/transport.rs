@@ -12,7 +12,7 @@ use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
-/// What is left of a request's body.
+/// The state of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyState {
     /// The request has none.
@@ -25,10 +25,10 @@ pub enum BodyState {
     Failed,
 }
 
-/// The request's body can't be had. What depends on the framing the front says in words of its own.
+/// The reason why the request's body is unavailable. The front supplies texts that depend on the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
-    /// Its framing is broken.
+    /// The framing of the body is malformed.
     Malformed(&'static str),
     /// The client closed before its end.
     Closed(&'static str),
@@ -36,7 +36,7 @@ pub enum BodyError {
     TimedOut(&'static str),
     /// More than may be kept.
     TooLarge,
-    /// Nobody reads it any more.
+    /// Nobody reads the body any more.
     GivenUp,
 }
 
@@ -75,23 +75,22 @@ pub struct Acct {
 
 /// The raw connection that `pipe` takes over.
 pub struct Tunnel {
-    /// The client's stream.
     pub stream: net::Stream,
-    /// What had been read past the request's head.
+    /// Bytes that were read past the request's head.
     pub buffered: Vec<u8>,
 }
 
 /// One request's way to its client.
 pub trait Transport {
-    /// Reads what the request's head says of the connection: marks the fields that go no further, and says whether, and why, the
-    /// connection ends after this request.
+    /// Reads the statements of the request's head about the connection: marks the headers that go no further, and
+    /// returns the reason if the connection ends after this request.
     ///
     /// # Errors
-    /// The request can't be taken so; why the connection ends after the refusal.
+    /// The request can't be accepted: the reason why the connection ends after the refusal.
     fn connection(&mut self, head: &mut Head) -> Result<Option<SessClose>, SessClose>;
 
-    /// Queues the response's head. Adds the fields that only the front knows (Connection, Transfer-Encoding) to it and to the log.
-    /// `close` asks for the connection's end after this response; the answer says whether, and why, it will end.
+    /// Queues the response's head. Adds the headers that only the front knows (Connection, Transfer-Encoding) to it and
+    /// to the log. `close` asks for the connection's end after this response; returns the reason if it will end.
     fn send_head(
         &mut self,
         resp: &mut Head,
@@ -106,7 +105,7 @@ pub trait Transport {
     /// The body is complete. `trailers` are the fields behind it (RFC 9110 6.5), which reach a client that takes them.
     fn send_end(&mut self, trailers: Option<&Head>);
 
-    /// The body will never be complete: the client must be able to tell.
+    /// Ends the response early, in a way that shows the client that the body is incomplete.
     fn abort(&mut self);
 
     /// Queues and logs a bare response that VCL never sees: 400, 417, 500, 503. It has at most one header, `Proxy-Status`.
@@ -115,7 +114,7 @@ pub trait Transport {
     /// Queues and logs `100 Continue`.
     fn send_continue(&mut self, log: &mut TxnLog);
 
-    /// Whether bytes after the request's head are at hand already.
+    /// True if bytes after the request's head are at hand already.
     fn has_input(&self) -> bool;
 
     /// Queues an interim response (RFC 9110 15.2) of a backend.
@@ -127,20 +126,22 @@ pub trait Transport {
     /// Writes until at most `keep` bytes are queued.
     fn poll_flush(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>>;
 
-    /// Ready when the client has closed its end, as far as that can be told: what it sent and nobody read yet hides it.
+    /// Ready when the client has closed its end, as far as that is visible: bytes that it sent and nobody read yet hide
+    /// it.
     fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Ready when the client has given up this request alone: it wants no answer, whatever was begun for it.
+    /// Ready when the client has given up this request alone. It wants no response, whatever was begun for it.
     fn poll_reset(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
 
-    /// Whether the request's body has to be read to its end before the answer: nothing tells one request's bytes from another's else.
+    /// True if the request's body has to be read to its end before the answer, because nothing else separates one
+    /// request's bytes from the next one's.
     fn reads_all(&self) -> bool {
         true
     }
 
-    /// What is left of the request's body.
+    /// The state of the request's body.
     fn body_state(&self) -> BodyState;
 
     /// Length of the request's body when it was announced.
@@ -154,8 +155,9 @@ pub trait Transport {
         None
     }
 
-    /// Whether the request asks that its stream become a tunnel (extended CONNECT, RFC 8441), which it does with an answer of 2xx. What the client
-    /// sends on it is no body: [`Transport::poll_body`] has it, without a limit of time, and [`Transport::body_state`] says that there is none.
+    /// True if the request asks for a tunnel on its stream (extended CONNECT, RFC 8441), which a response of 2xx opens.
+    /// The client's bytes on it are no body: [`Transport::poll_body`] returns them without a time limit, and
+    /// [`Transport::body_state`] says that there is none.
     fn asks_tunnel(&self) -> bool {
         false
     }
@@ -163,6 +165,6 @@ pub trait Transport {
     /// The raw connection, when this version of HTTP can give it away.
     fn take_tunnel(&mut self) -> Option<Tunnel>;
 
-    /// Bytes so far.
+    /// Counts of bytes so far.
     fn acct(&self) -> Acct;
 }

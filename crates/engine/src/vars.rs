@@ -70,7 +70,7 @@ pub fn duration(value: &Value) -> Result<Duration, Failure> {
     Ok(Duration::from_secs_f64(seconds(value)?.min(1e9 * 31.5)))
 }
 
-/// A BOOL.
+/// The value of a BOOL.
 pub fn boolean(value: &Value) -> Result<bool, Failure> {
     match value {
         Value::Bool(yes) => Ok(*yes),
@@ -78,7 +78,7 @@ pub fn boolean(value: &Value) -> Result<bool, Failure> {
     }
 }
 
-/// A STRING.
+/// The value of a STRING.
 pub fn text(value: Value) -> Result<Option<Text>, Failure> {
     match value {
         Value::String(text) | Value::Stevedore(text) => Ok(text),
@@ -91,7 +91,7 @@ pub fn wrong(value: &Value) -> Failure {
     Failure::new(format!("a {} where none can be", value.ty().name()))
 }
 
-/// VCL has set the filters of `head`, and asks for what they would follow from.
+/// The failure when VCL uses `var`, from which the filters of `head` would follow, after setting these itself.
 pub fn filters_fixed(head: &str, var: Var) -> Failure {
     Failure::new(format!("{head}.filters are already fixed, {} is undefined", var.name()))
 }
@@ -101,7 +101,7 @@ pub fn misplaced(var: Var) -> Failure {
     Failure::new(format!("{} is out of place", var.name()))
 }
 
-/// `client.identity` as bytes.
+/// The value of `client.identity` as bytes.
 pub fn identity(sess: &Sess, own: Option<&Text>) -> Vec<u8> {
     match own {
         Some(text) => text.as_bytes().to_vec(),

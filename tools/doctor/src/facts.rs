@@ -24,7 +24,7 @@ impl Facts {
         self.server.as_ref().map_err(Clone::clone)
     }
 
-    /// Whether the machine has run for longer than the server: what it counts says little about the server.
+    /// True if the machine has run for longer than the server, so that its counters say little about the server.
     pub fn is_server_younger(&self) -> bool {
         let Ok(server) = self.server() else { return false };
         let uptime = |name| server.counter(name).unwrap_or(0);
@@ -66,7 +66,7 @@ impl Facts {
 /// A store as an option -s names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Store {
-    /// As it was given.
+    /// The text as given on the command line.
     pub spec: String,
     /// `malloc`, `default`, `file`, `umem`, ...
     pub kind: String,
@@ -85,12 +85,12 @@ impl Store {
         Store { spec: spec.to_owned(), kind, options: parts.collect() }
     }
 
-    /// Whether it is memory alone.
+    /// True if the store is in memory only.
     pub fn is_memory(&self) -> bool {
         ["malloc", "default", "umem"].contains(&self.kind.as_str())
     }
 
-    /// Its size, if it is memory and has one.
+    /// The size in bytes, if the store is in memory and has one.
     pub fn memory(&self) -> Option<u64> {
         self.is_memory().then(|| self.options.first().and_then(|size| base::text::parse_bytes(size)))?
     }

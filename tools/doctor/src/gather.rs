@@ -17,19 +17,20 @@ use crate::rule::Area;
 use crate::rules;
 use crate::server::{self, Server, Told};
 
-/// A running log that is read back doesn't end while more comes than can be read: so long at most. A file has an end.
+/// Longest time for reading back a running log, which doesn't end while it grows faster than it can be read. A file has
+/// an end.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the machine is watched where it has counted since before the server began.
+/// Time for which the machine is watched if its counters go back further than the server's start.
 const MOMENT: Duration = Duration::from_secs(1);
-/// How often signals and the clock are looked at.
+/// Interval between looks at signals and the clock.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the line of progress changes.
+/// Interval between changes of the progress line.
 const SHOW: Duration = Duration::from_millis(500);
 
-/// What there was to see, and how looking ended.
+/// The facts, and how gathering them ended.
 pub struct Seen {
     pub facts: Facts,
-    /// Somebody has ended it.
+    /// The user ended it early.
     pub is_early: bool,
     /// The server went away meanwhile.
     pub is_gone: bool,
@@ -38,7 +39,7 @@ pub struct Seen {
 /// Gathers the facts.
 ///
 /// # Errors
-/// What was asked for by name isn't there.
+/// A thing that was named on the command line isn't there.
 pub fn facts(options: &Options) -> Result<Seen, String> {
     let mut signals = Signals::new(&[SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
     let mut server = server(options)?;
@@ -77,8 +78,8 @@ pub fn facts(options: &Options) -> Result<Seen, String> {
     Ok(Seen { facts, is_early, is_gone })
 }
 
-/// Watches what the machine counts for a moment, where rules have findings about it and most of it is from before the server began.
-/// Whether somebody has ended it.
+/// Watches the machine's counters for a moment, if rules have findings about them and most counts are older than the
+/// server. Returns `true` if the user ended it.
 fn look_twice(facts: &mut Facts, signals: &mut Signals) -> bool {
     if !facts.is_server_younger() {
         return false;
@@ -99,7 +100,7 @@ fn look_twice(facts: &mut Facts, signals: &mut Signals) -> bool {
     false
 }
 
-/// The server, by its files or its directory. The inner error: there is none, which nobody has said there is.
+/// The server, from its directory or from saved files. The inner error says that there is none, when none was named.
 fn server(options: &Options) -> Result<Result<Server, String>, String> {
     if let Some(file) = &options.counters {
         let mut server = Server::saved(server::counters_of(&read(file)?).map_err(|error| format!("{file}: {error}"))?);
@@ -131,7 +132,7 @@ fn read(file: &str) -> Result<String, String> {
     std::fs::read_to_string(file).map_err(|error| format!("{file}: {}", logq::source::strerror(&error)))
 }
 
-/// Waits until all is read or its time is over; whether somebody has ended it before.
+/// Waits until everything is read or the time is over. Returns `true` if the user ended it before.
 fn wait(log: &mut Log, clock: &mut Clock, signals: &mut Signals) -> bool {
     loop {
         let is_read = log.is_read_within(LOOK);
@@ -149,10 +150,10 @@ fn wait(log: &mut Log, clock: &mut Clock, signals: &mut Signals) -> bool {
     }
 }
 
-/// How far it is, and how long it may take, with a line of progress.
+/// The progress of reading and its time limit, with a progress line.
 struct Clock {
     begin: Instant,
-    /// So long it is watched; None: until all is read.
+    /// The time to watch the server; `None`: until everything is read.
     watch: Option<Duration>,
     /// Bytes of a file, if that can be known.
     bytes: Option<u64>,
@@ -161,12 +162,12 @@ struct Clock {
     show_at: Instant,
 }
 
-/// What the clock says.
+/// The clock's verdict on waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wait {
     On,
     Over,
-    /// There is more to read, but it has taken too long.
+    /// There is more to read, but reading has taken too long.
     TooLong,
 }
 
@@ -178,7 +179,7 @@ impl Clock {
         Clock { begin, watch, bytes, is_file, is_shown, show_at: begin + SHOW }
     }
 
-    /// Whether to wait on, after so long.
+    /// Decides if to wait on after the time `passed`.
     fn look(&self, passed: Duration, is_read: bool) -> Wait {
         match self.watch {
             Some(watch) if passed < watch => Wait::On,

@@ -14,7 +14,7 @@ const MOST_ENTRIES: usize = 100_000;
 /// Control groups one above the other that are looked at.
 const MOST_GROUPS: usize = 100;
 
-/// The machine.
+/// The machine to be looked at, with its files below `root`.
 #[derive(Debug)]
 pub struct Host {
     root: PathBuf,
@@ -31,11 +31,10 @@ pub struct Host {
 /// The time that counters of the machine are of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Span {
-    /// Since the machine began.
     Boot,
-    /// As long as somebody wanted it watched.
+    /// The time that --watch named.
     Watched,
-    /// A moment that was watched, as most of what the machine counted was before the server began.
+    /// A moment of watching, because most counts were older than the server.
     Moment,
 }
 
@@ -56,7 +55,7 @@ impl Host {
         }
     }
 
-    /// Keeps these files as they are now: what is counted in them counts from here on.
+    /// Keeps these files as they are now, so that their counters count from here on.
     pub fn begin(&mut self, span: Span, paths: impl IntoIterator<Item = String>) {
         self.span = span;
         let read = paths.into_iter().filter_map(|path| Some((path.clone(), self.text(&path)?)));
@@ -69,7 +68,7 @@ impl Host {
         self.span
     }
 
-    /// Whether a rule has spoken of that time: it has a finding about something counted.
+    /// True if a rule has found something in the machine's counters, so that the report should name their time.
     pub fn has_told_span(&self) -> bool {
         self.has_told_span.get()
     }
@@ -101,7 +100,7 @@ impl Host {
         Some(bytes)
     }
 
-    /// As [`Host::text`], with a reason.
+    /// Like [`Host::text`], with the reason of a failure.
     pub fn needs(&self, path: &str) -> Result<String, String> {
         self.text(path).ok_or_else(|| format!("/{path} can't be read"))
     }
@@ -134,12 +133,12 @@ impl Host {
         names
     }
 
-    /// Whether there is such a file or directory.
+    /// True if there is such a file or directory.
     pub fn has(&self, path: &str) -> bool {
         self.place(path).exists()
     }
 
-    /// How many entries a directory has; None: it can't be looked into.
+    /// Number of a directory's entries; `None` if it can't be read.
     pub fn entries(&self, path: &str) -> Option<u64> {
         Some(fs::read_dir(self.place(path)).ok()?.count() as u64)
     }
@@ -156,15 +155,15 @@ impl Host {
         own.unwrap_or_else(|| format!("proc/net/{name}"))
     }
 
-    /// What `count` finds in a file, less what it found at the first look.
+    /// The result of `count` for a file, less its result at the first look.
     pub fn grown(&self, path: &str, count: impl Fn(&str) -> Option<u64>) -> Result<u64, String> {
         let now = count(&self.needs(path)?).ok_or_else(|| format!("/{path} doesn't say"))?;
         let before = self.before.borrow().get(path).and_then(|text| count(text)).unwrap_or(0);
-        // One that began anew meanwhile counts from nothing.
+        // A counter that restarted meanwhile counts from 0.
         Ok(if now >= before { now - before } else { now })
     }
 
-    /// How long it runs, in seconds.
+    /// Time since the machine started, in seconds.
     pub fn uptime(&self) -> Result<f64, String> {
         let text = self.needs("proc/uptime")?;
         text.split_ascii_whitespace().next().and_then(|w| w.parse().ok()).ok_or_else(|| "/proc/uptime is odd".into())
@@ -186,7 +185,8 @@ impl Host {
         self.cgroups(controller, v2, v1).map(|mut groups| groups.swap_remove(0))
     }
 
-    /// The same of all groups that the process is in, the nearest first; a limit of each of them counts. At least one.
+    /// Like [`Host::cgroup`] for all groups that the process is in, the nearest first; a limit of each of them counts.
+    /// At least one.
     pub fn cgroups(&self, controller: &str, v2: &str, v1: &str) -> Result<Vec<(String, String)>, String> {
         let groups = self.needs(&self.of_process("cgroup")?)?;
         let mut places = Vec::new();
@@ -232,12 +232,12 @@ impl Host {
     }
 }
 
-/// Where a setting of the kernel's is.
+/// Path of a kernel setting, relative to the root directory.
 pub fn sysctl_path(name: &str) -> String {
     format!("proc/sys/{}", name.replace('.', "/"))
 }
 
-/// A value of a table whose groups are two lines each: names, then values (/proc/net/snmp, /proc/net/netstat).
+/// A value of a table whose groups have two lines each, names and values (/proc/net/snmp, /proc/net/netstat).
 pub fn paired(text: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines();
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
@@ -268,7 +268,7 @@ pub fn pressure(text: &str) -> Option<f64> {
 /// A line of /proc/PID/mountinfo.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
-    /// `major:minor`
+    /// The device number as `major:minor`.
     pub device: String,
     pub point: String,
     pub options: String,

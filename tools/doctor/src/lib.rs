@@ -34,7 +34,7 @@ use host::Host;
 use server::Server;
 use traffic::Traffic;
 
-/// How long the CLI is waited for by [`gravest`].
+/// Time for which [`gravest`] waits for the CLI.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Runs it: `args` are the words after `lacquer doctor`; the exit status. 0: nothing worse than a notice; 1: a warning or a fault;
@@ -63,11 +63,11 @@ pub fn main(args: &[String]) -> i32 {
     0
 }
 
-/// What is worse than a notice on this machine and its server (`name`, `address` and `secret` as -n, -T and -S), the gravest first, a line each:
-/// for who shows it beside other things. The log isn't read for it.
+/// Findings worse than a notice on this machine and its server (`name`, `address` and `secret` as -n, -T and -S), one
+/// line each, the gravest first. For programs that show them beside other things; doesn't read the log.
 ///
 /// # Errors
-/// It couldn't look.
+/// The reason why it couldn't look.
 pub fn gravest(name: Option<&str>, address: Option<&str>, secret: Option<&str>) -> Result<Vec<String>, String> {
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let options = Options {

@@ -17,9 +17,9 @@ use shm::reader::log::{Ring, StartAt, Step};
 use crate::options::Options;
 use crate::traffic::Traffic;
 
-/// How long to sleep when the log has nothing new.
+/// Sleep when the log has nothing new.
 const IDLE: Duration = Duration::from_millis(10);
-/// Between two looks for a log that is gone.
+/// Interval between looks for a log that is gone.
 const RETRY: Duration = Duration::from_millis(200);
 /// A reader that doesn't wait for its source ends within that time.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -36,29 +36,28 @@ pub struct Log {
     is_read: bool,
 }
 
-/// What the reader and who waits for it have in common.
+/// State shared by the reader and the thread that waits for it.
 pub struct Shared {
     reading: Mutex<Reading>,
-    /// Bytes read.
     pub read: AtomicU64,
-    /// Nobody waits any more.
+    /// Set when nobody waits for the result any more.
     is_over: AtomicBool,
 }
 
-/// What was read until now.
+/// The part of the log read so far.
 pub struct Reading {
     grouper: Grouper,
     pub traffic: Traffic,
-    /// There is a log: without one, why.
+    /// The error is the reason why there is no log.
     is_there: Result<(), String>,
     /// The file can't be read.
     failed: Option<String>,
 }
 
-/// Where it comes from.
+/// The source of the log.
 enum From {
     File(String),
-    /// A running worker's.
+    /// The log of a running worker.
     Worker(PathBuf, Option<Box<Ring>>),
     None,
 }
@@ -100,7 +99,7 @@ impl Log {
         Ok(Log { shared, bytes, ends, is_read: false })
     }
 
-    /// Whether all is read; waits for it so long.
+    /// True if the whole log is read. Waits up to `time` for that.
     pub fn is_read_within(&mut self, time: Duration) -> bool {
         if self.is_read {
             std::thread::sleep(time);
@@ -110,10 +109,10 @@ impl Log {
         self.is_read
     }
 
-    /// What was read. The inner error: there is no log.
+    /// Ends reading and returns the traffic; the inner error says why there is no log.
     ///
     /// # Errors
-    /// The file that was named can't be read.
+    /// The named file can't be read.
     pub fn end(mut self) -> Result<Result<Traffic, String>, String> {
         self.shared.is_over.store(true, Relaxed);
         // One that waits for its source is left to it.
@@ -150,9 +149,9 @@ impl Reading {
     }
 }
 
-/// How a source ended.
+/// The reason why a source ended.
 enum Ended {
-    /// There is nothing more, or nobody waits for it.
+    /// The source has no more, or nobody waits for it.
     Over,
     /// The log was lost: how.
     Lost(&'static str),
@@ -198,7 +197,7 @@ impl Shared {
         }
     }
 
-    /// Follows a worker's log, and the next one's when it has gone.
+    /// Follows a worker's log, and the next worker's when that one has gone.
     fn follow(&self, workdir: &Path, mut ring: Option<Box<Ring>>) {
         while !self.is_over() {
             let Some(open) = ring.take() else {
@@ -224,7 +223,7 @@ impl Shared {
                 Step::Records(bytes) => {
                     self.read.fetch_add(bytes.len() as u64, Relaxed);
                     let mut reading = self.lock();
-                    // Who waits no longer has taken what there was.
+                    // A caller that no longer waits has taken the result.
                     if self.is_over() {
                         break;
                     }

@@ -49,7 +49,7 @@ The exit status is 0 if nothing worse than a notice was found, 1 if there was a 
 wrong, a named file or server doesn't exist, or the server went away meanwhile.
 ";
 
-/// How it is shown.
+/// The format of the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -57,7 +57,6 @@ pub enum Format {
     Json,
 }
 
-/// What was asked for.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Options {
     pub name: Option<String>,
@@ -70,14 +69,14 @@ pub struct Options {
     pub params: Option<String>,
     pub pid: Option<u64>,
     pub root: PathBuf,
-    /// Empty: all.
+    /// Rules and areas to be used; empty: all.
     pub only: Vec<String>,
     pub skip: Vec<String>,
     pub format: Format,
     pub is_quiet: bool,
 }
 
-/// What the words ask for.
+/// The action that the command line asks for.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Invocation {
     Run(Box<Options>),
@@ -86,7 +85,7 @@ pub enum Invocation {
     Help,
 }
 
-/// The whole help.
+/// The text of `--help`.
 pub fn usage() -> String {
     format!("{SYNOPSIS}{DETAILS}")
 }
@@ -146,7 +145,7 @@ impl Options {
         Ok(Invocation::Run(Box::new(self)))
     }
 
-    /// Whether a rule is wanted.
+    /// True if the options select the rule.
     pub fn wants(&self, rule: &Rule) -> bool {
         let is_named = |words: &[String]| words.iter().any(|word| word == rule.id || word == rule.area.word());
         (self.only.is_empty() || is_named(&self.only)) && !is_named(&self.skip)

@@ -13,15 +13,15 @@ const COLUMNS: usize = 79;
 /// Further findings of one rule that are counted only.
 const MOST_FINDINGS: usize = 20;
 
-/// What a rule has found.
+/// A finding with its rule.
 struct Found {
     rule: &'static Rule,
     finding: Finding,
-    /// What to type, a line each.
+    /// Commands to type, one a line.
     remedy: Vec<String>,
 }
 
-/// What came of all rules.
+/// The findings of all rules.
 pub struct Report {
     head: Vec<String>,
     findings: Vec<Found>,
@@ -31,7 +31,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Has the rules look.
     pub fn new(options: &Options, facts: &Facts, is_early: bool) -> Report {
         let (mut findings, mut sound, mut blind) = (Vec::new(), Vec::new(), Vec::new());
         let mut remarks = remarks(facts);
@@ -62,12 +61,12 @@ impl Report {
         Report { head: head(facts), findings, sound, blind, remarks }
     }
 
-    /// Whether something is worse than a notice.
+    /// True if a finding is worse than a notice.
     pub fn is_bad(&self) -> bool {
         self.findings.iter().any(|found| found.rule.severity > Severity::Notice)
     }
 
-    /// What is worse than a notice, a line each, in the order of the report.
+    /// Findings worse than a notice, one a line, in the report's order.
     pub fn gravest(&self) -> Vec<String> {
         let bad = self.findings.iter().filter(|found| found.rule.severity > Severity::Notice);
         bad.map(|Found { rule, finding, .. }| {
@@ -76,12 +75,12 @@ impl Report {
         .collect()
     }
 
-    /// Whether no rule could look at all.
+    /// True if no rule could look at all.
     pub fn is_blind(&self) -> bool {
         self.findings.is_empty() && self.sound.is_empty()
     }
 
-    /// For people.
+    /// The report as text for people.
     pub fn text(&self) -> String {
         let mut out = String::new();
         self.head.iter().for_each(|line| out.push_str(&wrapped(line, "", "  ")));
@@ -113,7 +112,7 @@ impl Report {
         reasons.into_iter().map(line).collect()
     }
 
-    /// For programs.
+    /// The report as JSON for programs.
     pub fn json(&self) -> Value {
         let finding = |Found { rule, finding, remedy }: &Found| {
             json!({
@@ -151,7 +150,7 @@ fn section(Found { rule, finding, remedy }: &Found) -> String {
     out
 }
 
-/// What `--explain` says.
+/// The text of `--explain`.
 pub fn explained(rule: &Rule) -> String {
     let mut out = wrapped(&format!("{}: {}", rule.id, about(rule.what, "")), "", "  ");
     out.push_str(&format!("\n  A {} of the {}.\n\n", rule.severity.word(), rule.area.word()));
@@ -161,7 +160,7 @@ pub fn explained(rule: &Rule) -> String {
     out
 }
 
-/// What `--list` says.
+/// The text of `--list`.
 pub fn list() -> String {
     let mut out = String::new();
     for area in Area::ALL {
@@ -174,7 +173,7 @@ pub fn list() -> String {
     out
 }
 
-/// The same for programs.
+/// The text of `--list` as JSON.
 pub fn list_json() -> Value {
     let rule = |rule: &Rule| {
         json!({
@@ -185,7 +184,7 @@ pub fn list_json() -> Value {
     rules::all().map(rule).collect()
 }
 
-/// Text whose lines in the source are one.
+/// The text with its line breaks in the source replaced by blanks.
 fn unfolded(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -213,7 +212,7 @@ fn wrapped(text: &str, first: &str, others: &str) -> String {
     out
 }
 
-/// What was looked at.
+/// The report's first lines: the machine and the server that were looked at.
 fn head(facts: &Facts) -> Vec<String> {
     let host = &facts.host;
     let name = host.text("proc/sys/kernel/hostname").map_or_else(|| "unknown".into(), |name| name.trim().to_owned());

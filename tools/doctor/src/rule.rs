@@ -3,19 +3,18 @@
 
 use crate::facts::Facts;
 
-/// How grave it is.
+/// The gravity of a rule's findings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
-    /// Could be better.
+    /// The setting could be better.
     Notice,
     /// Costs speed or hits, or will do so under load.
     Warning,
-    /// Costs requests now.
     Fault,
 }
 
 impl Severity {
-    /// Its name, also in JSON.
+    /// The severity's name, also in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Severity::Notice => "notice",
@@ -25,7 +24,7 @@ impl Severity {
     }
 }
 
-/// Where a rule looks.
+/// The source of a rule's facts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Area {
     /// The machine, by /proc, /sys and /etc.
@@ -39,7 +38,7 @@ pub enum Area {
 impl Area {
     pub const ALL: [Area; 3] = [Area::Host, Area::Server, Area::Log];
 
-    /// Its name, also in JSON and for `--only`.
+    /// The area's name, also in JSON and for `--only`.
     pub const fn word(self) -> &'static str {
         match self {
             Area::Host => "host",
@@ -49,38 +48,38 @@ impl Area {
     }
 }
 
-/// A rule.
+/// A check with its texts.
 pub struct Rule {
-    /// Its name: for `--explain`, `--only`, `--skip` and JSON. Never changes.
+    /// The rule's name for `--explain`, `--only`, `--skip` and JSON. Never changes.
     pub id: &'static str,
     pub area: Area,
     pub severity: Severity,
-    /// What is wrong, in a line. `{}` is what it is about.
+    /// The fault in one line; `{}` is the finding's subject.
     pub what: &'static str,
-    /// Why that matters.
+    /// The reason why the fault matters.
     pub why: &'static str,
-    /// What to type or to do, a line each. `{}` is what it is about.
+    /// Commands to type or things to do, one a line; `{}` is the finding's subject.
     pub remedy: &'static [&'static str],
-    /// Where it looks, and from what on it speaks.
+    /// The facts that the rule looks at, and the threshold of a finding.
     pub evidence: &'static str,
     pub look: fn(&Facts) -> Looked,
 }
 
-/// What a rule found: nothing when all is well. `Err`: why it couldn't look.
+/// A rule's findings, none if all is well. The error says why it couldn't look.
 pub type Looked = Result<Vec<Finding>, String>;
 
-/// Something is wrong.
+/// A fault that a rule has found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Finding {
-    /// What it is about: an interface, a backend. Empty where there is one only.
+    /// The interface or backend with the fault. Empty if there is only one.
     pub subject: String,
-    /// What was seen, a line each.
+    /// The facts seen, one a line.
     pub evidence: Vec<String>,
 }
 
 impl Rule {
-    /// What to type about a finding, a line each. A setting that is there already isn't asked for again: a limit is doubled, a switch is
-    /// left out.
+    /// Commands to type for a finding, one a line. Never asks for a value that is set already: a limit is doubled, a
+    /// switch is left out.
     pub fn remedy_for(&self, finding: &Finding, facts: &Facts) -> Vec<String> {
         let fitting = |line: &&str| {
             let line = about(line, &finding.subject);
@@ -107,7 +106,6 @@ impl Rule {
 /// A smaller number in a setting is a switch, not a limit.
 const LEAST_LIMIT: u64 = 1000;
 
-/// All is well.
 pub const SOUND: Looked = Ok(Vec::new());
 
 /// A finding about the only one that there is.
@@ -126,7 +124,7 @@ pub fn when(is_wrong: bool, evidence: impl FnOnce() -> String) -> Looked {
 }
 
 impl Finding {
-    /// With a further line.
+    /// Adds a line of evidence.
     pub fn and(mut self, evidence: impl Into<String>) -> Finding {
         self.evidence.push(evidence.into());
         self
@@ -138,7 +136,7 @@ pub fn about(text: &str, subject: &str) -> String {
     text.replace("{}", if subject.is_empty() { "NAME" } else { subject })
 }
 
-/// `1,234,567`
+/// A number with separators: `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();

@@ -11,7 +11,6 @@ mod tls;
 
 use crate::rule::Rule;
 
-/// All of them.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     [network::RULES, memory::RULES, system::RULES, boot::RULES, server::RULES, tls::RULES, log::RULES]
         .into_iter()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A running server, ours or a genuine varnishd: who it is, what it counts, what its CLI tells. It is asked, never told.
+//! A running server, ours or a genuine varnishd: its processes, counters and CLI replies. The doctor asks it and
+//! changes nothing.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,9 +22,9 @@ pub type Counters = BTreeMap<String, u64>;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Backend {
     pub name: String,
-    /// `probe`, or what somebody has set: `healthy`, `sick`.
+    /// The administrative state: `probe`, or `healthy` or `sick` as set by an operator.
     pub admin: String,
-    /// What the probe says: `2 of 8, sick`.
+    /// The probe's verdict, such as `2 of 8, sick`.
     pub probe: String,
     /// The reason why it is sick, where that is known in words.
     pub reason: Option<String>,
@@ -37,26 +38,25 @@ pub struct Backend {
     pub reached: Option<String>,
 }
 
-/// A server.
 #[derive(Debug)]
 pub struct Server {
-    /// None: only what a file says of it is known.
+    /// The server's directory; `None` if only a file describes the server.
     pub workdir: Option<PathBuf>,
     pub manager: Option<u64>,
     pub worker: Option<u64>,
     pub counters: Counters,
-    /// As they were at the first look, when it is watched.
+    /// The counters at the first look, if the server is watched.
     pub before: Option<Counters>,
     /// The time from then to now, as a text says it: `while it was watched`.
     pub span: &'static str,
-    /// What its CLI tells; `Err`: why that can't be known.
+    /// The CLI's replies; the error says why there are none.
     pub told: Result<Told, String>,
 }
 
-/// What a CLI tells.
+/// The facts that the CLI replies with.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Told {
-    /// Name and version, as its banner says them; empty where it says none.
+    /// Name and version from the CLI's banner; empty if it has none.
     pub version: String,
     pub params: BTreeMap<String, String>,
     pub backends: Vec<Backend>,
@@ -86,8 +86,8 @@ impl Server {
         })
     }
 
-    /// The server of a workdir whose counters were read already, now and a minute ago. Of its CLI's replies only the sick backends are
-    /// known: name and reason.
+    /// The server of a workdir whose counters were read already, now and a minute ago. Of its CLI's replies only the sick
+    /// backends are known: name and reason.
     pub fn seen(workdir: PathBuf, now: &[CounterValue], before: &[CounterValue], sick: &[(String, String)]) -> Server {
         let status = shm::reader::status(&workdir);
         let (manager, worker) = (status.manager.map(|(pid, _)| pid), status.worker.map(|(pid, _)| pid));
@@ -108,10 +108,10 @@ impl Server {
         }
     }
 
-    /// Looks again: what was there counts as before.
+    /// Reads the counters again and keeps the earlier ones in `before`.
     ///
     /// # Errors
-    /// It is gone.
+    /// The server has gone.
     pub fn look_again(&mut self) -> Result<(), String> {
         let Some(workdir) = &self.workdir else { return Ok(()) };
         let now = counters(workdir)?;
@@ -126,19 +126,19 @@ impl Server {
         Server { workdir: None, manager: None, worker: None, counters, before: None, span: WATCHED, told }
     }
 
-    /// A counter.
     pub fn counter(&self, name: &str) -> Result<u64, String> {
         self.counters.get(name).copied().ok_or_else(|| format!("the server has no counter {name}"))
     }
 
-    /// What a counter has grown by since the first look; since the worker began when there was one look.
+    /// Increase of a counter since the first look; if there was only one look, since the worker's start.
     pub fn grown(&self, name: &str) -> Result<u64, String> {
         let now = self.counter(name)?;
         let before = self.before.as_ref().and_then(|all| all.get(name)).copied().unwrap_or(0);
         Ok(if now >= before { now - before } else { now })
     }
 
-    /// All counters of sets whose name begins so, that are called `name`: the rest of the set's name, how it has grown.
+    /// Increases of all counters called `name`, in sets whose name begins with `set`, each with the rest of the set's
+    /// name.
     pub fn all_grown(&self, set: &str, name: &str) -> Vec<(String, u64)> {
         let of_set = self.counters.keys().filter_map(|full| {
             let (rest, last) = full.strip_prefix(set)?.strip_prefix('.')?.rsplit_once('.')?;
@@ -168,12 +168,12 @@ impl Server {
         }
     }
 
-    /// Whether it is Lacquer, whose threads don't each hold a request.
+    /// True for Lacquer, whose threads don't each hold one request.
     pub fn is_ours(&self) -> bool {
         self.counters.contains_key("MAIN.txn_busy")
     }
 
-    /// Asks its CLI; what it says isn't changed by that.
+    /// Asks the CLI. Sends no command that changes anything.
     pub fn ask(&mut self, address: Option<&str>, secret: Option<&str>, timeout: Option<Duration>) {
         self.told = self.connect(address, secret, timeout).map(|mut connection| Told::of(&mut connection));
         let failing: Vec<String> =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the log says of requests and fetches, added up as far as rules want it. Memory is bounded: so many URLs, so many
-//! bytes of each, so many variants of one and of all; what is beyond is counted as such.
+//! Totals of the requests and fetches in a log, as far as rules need them. Memory is bounded by limits on URLs, on
+//! bytes of each, and on variants of one and of all; the number of items beyond a limit is counted.
 
 mod times;
 
@@ -16,49 +16,48 @@ pub use times::Times;
 const MOST_URLS: usize = 20_000;
 /// Bytes of a URL, and of a Vary, that are kept.
 const MOST_BYTES: usize = 300;
-/// Variants of a URL that are told apart; more are no better news.
+/// Most variants of a URL that are counted. More wouldn't change the finding.
 pub const MOST_VARIANTS: usize = 100;
-/// Variants of all URLs that are told apart: 6 MB at most.
+/// Most variants of all URLs that are counted, which take at most 6 MB.
 const MOST_VARIANTS_OF_ALL: usize = 200_000;
 /// Backends that are kept.
 const MOST_BACKENDS: usize = 1000;
-/// An answer that lives shorter is fetched again and again.
+/// Lifetime in seconds below which a response is fetched again and again.
 pub const SHORT_TTL: f64 = 10.0;
 /// A clock that is further away is wrong: seconds.
 pub const SKEW: f64 = 5.0;
 
-/// All of it.
+/// Summary of all transactions in a log.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// Requests of clients.
     pub requests: u64,
     pub fetches: u64,
-    /// Answers of 500 and above.
+    /// Responses with a status of 500 and above.
     pub errors: u64,
     /// Requests and fetches whose VCL failed, with the text of one as an example.
     pub vcl_errors: (u64, String),
     /// Passed requests by reason, each with one as an example.
     pub passes: BTreeMap<&'static str, (u64, String)>,
-    /// By host and path, without the query.
+    /// Requests by host and path, without the query.
     pub urls: HashMap<String, Url>,
     pub backends: HashMap<String, Backend>,
     /// Fetches with a parameter that only counts visitors, with an example.
     pub tracked: (u64, String),
     /// Requests that were passed for a Cookie in which only scripts of the browser are interested, with an example of such a Cookie's names.
     pub harmless: (u64, String),
-    /// Requests and fetches whose URL or backend is one too many.
+    /// Requests and fetches beyond the limit on URLs or backends.
     pub left_out: u64,
     /// Variants that are kept, of all URLs.
     pub variants: usize,
-    /// Fetches whose variants weren't told apart: there were too many of all URLs.
+    /// Fetches whose variants weren't counted, because there were too many of all URLs.
     pub variants_left_out: u64,
     /// The first and the last moment, in seconds since 1970.
     pub window: Option<(f64, f64)>,
-    /// What there is to know beside: the log was overrun, a file was cut.
+    /// Remarks on the log itself, such as an overrun or a truncated file.
     pub remarks: Vec<String>,
 }
 
-/// What is known of one URL.
+/// Counts for one URL.
 #[derive(Debug, Default)]
 pub struct Url {
     pub requests: u64,
@@ -66,7 +65,7 @@ pub struct Url {
     pub fetches: u64,
     /// Seconds of all its fetches together.
     pub fetch_seconds: f64,
-    /// Whom it was fetched from last.
+    /// The backend of the last fetch.
     pub backend: String,
     /// Requests that waited for another's fetch, and how long in all.
     pub waits: u64,
@@ -74,7 +73,7 @@ pub struct Url {
     /// Fetches for the cache that live, but not long.
     pub short: u64,
     pub shortest: Option<f64>,
-    /// Answers with Set-Cookie, of fetches for the cache.
+    /// Responses with Set-Cookie to fetches for the cache.
     pub set_cookie: u64,
     /// Passed because of a Cookie.
     pub cookie_passes: u64,
@@ -84,20 +83,19 @@ pub struct Url {
     pub variants: HashSet<u64>,
 }
 
-/// What is known of one backend.
+/// Times and clock of one backend.
 #[derive(Debug, Default)]
 pub struct Backend {
     pub first_byte: Times,
     /// Seconds of all fetches together.
     pub seconds: f64,
-    /// Answers with a Date, those far from our clock, and by how much the last one was.
+    /// Responses with a Date, those far from our clock, and the last one's difference.
     pub dated: u64,
     pub skewed: u64,
     pub skew: f64,
 }
 
 impl Traffic {
-    /// Adds a transaction.
     pub fn add(&mut self, txn: &Txn<'_>) {
         match (txn.kind, txn.reason) {
             (TxnType::Req, Reason::Rxreq | Reason::Esi) => self.add_request(txn, true),
@@ -107,7 +105,7 @@ impl Traffic {
         }
     }
 
-    /// How long the log goes back, in seconds.
+    /// Time between the first and the last moment in the log, in seconds.
     pub fn seconds(&self) -> f64 {
         self.window.map_or(0.0, |(first, last)| last - first)
     }
@@ -129,7 +127,7 @@ impl Traffic {
         Some(self.urls.entry(name).or_default())
     }
 
-    /// Adds a request, or what a restart made of one. The last of these transactions says what became of the request.
+    /// Adds a request, or a restart of one. The last of these transactions has the request's result.
     fn add_request(&mut self, txn: &Txn<'_>, is_first: bool) {
         let request = Request::of(txn);
         self.requests += u64::from(is_first);
@@ -236,14 +234,14 @@ impl Traffic {
     }
 }
 
-/// Why requests are passed.
+/// Reasons why requests are passed.
 pub const COOKIE: &str = "they have a Cookie";
 const AUTHORIZATION: &str = "they have an Authorization";
 const METHOD: &str = "their method is neither GET nor HEAD";
 const MARKED: &str = "an earlier answer was marked hit-for-pass";
 const BY_VCL: &str = "VCL says so";
 
-/// What a request's records say.
+/// The facts from a request's records.
 #[derive(Default)]
 struct Request<'a> {
     host: &'a [u8],
@@ -256,7 +254,7 @@ struct Request<'a> {
     cookies: Vec<&'a [u8]>,
     /// Seconds on a waiting list.
     waited: Option<f64>,
-    /// Why VCL failed.
+    /// The text of the VCL failure.
     vcl_error: Option<&'a [u8]>,
 }
 
@@ -308,18 +306,18 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a fetch's records say.
+/// The facts from a fetch's records.
 #[derive(Default)]
 struct Fetch<'a> {
     host: &'a [u8],
     url: &'a [u8],
     time: Option<f64>,
     backend: Option<&'a [u8]>,
-    /// Seconds from the request to the first byte of the answer.
+    /// Seconds from the request to the first byte of the response.
     first_byte: Option<f64>,
-    /// When that came.
+    /// Moment at which the first byte of the response came, in seconds since 1970.
     answered: Option<f64>,
-    /// Seconds in all.
+    /// Seconds of the whole fetch.
     seconds: f64,
     ttl: Option<f64>,
     /// A lifetime was calculated from the response's headers.
@@ -329,7 +327,7 @@ struct Fetch<'a> {
     answer: Vec<(&'a [u8], &'a [u8])>,
     /// The origin's own Cache-Control: VCL may have taken it away.
     control: Option<&'a [u8]>,
-    /// Why VCL failed.
+    /// The text of the VCL failure.
     vcl_error: Option<&'a [u8]>,
 }
 
@@ -382,7 +380,7 @@ impl<'a> Fetch<'a> {
         self.find(name).is_some()
     }
 
-    /// The origin says that nobody may keep it, or not without asking.
+    /// True if the origin forbids caching, or caching without revalidation.
     fn is_forbidden(&self) -> bool {
         let says = |word: &str| self.control.is_some_and(|value| contains(value, word));
         ["no-store", "no-cache", "private", "max-age=0"].iter().any(|word| says(word))
@@ -392,7 +390,7 @@ impl<'a> Fetch<'a> {
         self.find("vary").filter(|value| !value.eq_ignore_ascii_case(b"accept-encoding"))
     }
 
-    /// What the request had in the fields that the answer varies on.
+    /// Hash of the request's values for the headers that the response varies on.
     fn variant(&self, vary: &[u8]) -> u64 {
         let mut hasher = DefaultHasher::new();
         for name in vary.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
@@ -402,7 +400,7 @@ impl<'a> Fetch<'a> {
         hasher.finish()
     }
 
-    /// How far the origin's clock is before ours; None: it can't be known, or the answer is another cache's.
+    /// Seconds that the origin's clock is ahead of ours; `None` if unknown or if the response came from another cache.
     fn skew(&self) -> Option<f64> {
         if self.find("age").is_some_and(|age| age != b"0") {
             return None;
@@ -459,7 +457,7 @@ fn shown(bytes: &[u8]) -> String {
     shown
 }
 
-/// Whether a URL's query has a parameter that changes nothing of the answer.
+/// True if a URL's query has a parameter that changes nothing in the response.
 fn is_tracked(url: &[u8]) -> bool {
     let query = url.splitn(2, |b| *b == b'?').nth(1).unwrap_or_default();
     query.split(|b| *b == b'&').any(|part| {
@@ -474,7 +472,7 @@ fn cookie_names(cookie: &[u8]) -> impl Iterator<Item = &[u8]> {
     cookie.split(|b| *b == b';').filter_map(|pair| pair.split(|b| *b == b'=').next().map(<[u8]>::trim_ascii))
 }
 
-/// Whether all of them are known to be of programs that count visitors, which no page depends on.
+/// True if all cookies belong to known programs that count visitors, on which no page depends.
 fn is_harmless(cookie: &[u8]) -> bool {
     let is_known = |name: &[u8]| HARMLESS.iter().any(|start| name.starts_with(start.as_bytes()));
     !cookie.is_empty() && cookie_names(cookie).all(is_known)
@@ -483,7 +481,7 @@ fn is_harmless(cookie: &[u8]) -> bool {
 /// Beginnings of such names: Google Analytics, Facebook, Google Ads, Matomo, Hotjar, HubSpot.
 const HARMLESS: [&str; 8] = ["_ga", "_gid", "_fbp", "_gcl_", "__utm", "_pk_", "_hj", "__hs"];
 
-/// Whether a URL (host and path) is of a file that is the same for everybody.
+/// True if a URL (host and path) names a file that is the same for everybody.
 pub fn is_static(url: &str) -> bool {
     let last = url.rsplit('/').next().unwrap_or_default();
     let ending = last.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();

@@ -12,7 +12,7 @@ const BUCKETS: i32 = 100;
 const SCALES: &[u32] =
     &[1, 2, 3, 4, 5, 10, 15, 20, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000];
 
-/// The buckets.
+/// Counts of values in buckets of a logarithmic axis.
 #[derive(Debug)]
 pub struct Histogram {
     low: i32,
@@ -29,12 +29,12 @@ impl Histogram {
         Histogram { low, high, buckets: vec![[0; 2]; count], last: VecDeque::new() }
     }
 
-    /// Values in it.
+    /// Number of values in the histogram.
     pub fn len(&self) -> usize {
         self.last.len()
     }
 
-    /// Takes a value above 0; the oldest goes when there are too many.
+    /// Adds a value above 0. Drops the oldest if there are too many.
     pub fn add(&mut self, value: f64, hit: bool) {
         let place = (f64::from(BUCKETS) * value.log10()).round() as i32;
         let place = place.clamp(self.low * BUCKETS, self.high * BUCKETS - 1) - self.low * BUCKETS;
@@ -65,7 +65,7 @@ impl Histogram {
         out
     }
 
-    /// How many values a mark stands for.
+    /// Number of values that one mark stands for.
     pub fn scale(&self, columns: usize, lines: usize) -> u32 {
         let max = self.columns(columns).iter().map(|[a, b]| a + b).max().unwrap_or(1).max(1);
         let room = u32::try_from(lines.saturating_sub(3)).unwrap_or(u32::MAX);

@@ -8,7 +8,7 @@ use tables::tags::TagKind;
 /// The widest axis, in powers of ten.
 const WIDEST: i32 = 60;
 
-/// What is shown.
+/// The value to be shown, and its axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
     /// -b, -c or -E.
@@ -16,9 +16,9 @@ pub struct Profile {
     tag: Tag,
     prefix: String,
     field: usize,
-    /// The axis's ends.
+    /// Lower end of the axis, as a power of ten.
     pub low: i32,
-    /// See `low`.
+    /// Upper end of the axis, as a power of ten.
     pub high: i32,
 }
 
@@ -49,7 +49,7 @@ pub fn list() -> String {
     KNOWN.iter().map(|known| format!(" {:<25} {}\n", known.0, known.7)).collect()
 }
 
-/// Names and texts.
+/// The names and texts of the built-in profiles.
 pub fn known() -> Vec<(&'static str, &'static str)> {
     KNOWN.iter().map(|known| (known.0, known.7)).collect()
 }
@@ -135,7 +135,7 @@ mod tests {
         assert!(Profile::parse("Debug::1").is_err());
     }
 
-    /// How many values each profile finds in what a server wrote about the same requests, and the largest.
+    /// For each profile, the number and the maximum of the values in a server's log of the same requests.
     fn found(records: &[testkit::recorded::Record]) -> Vec<(&'static str, usize, f64)> {
         let log = testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number());
         let of = |(name, _): (&'static str, _)| {

@@ -10,33 +10,32 @@ use crate::format::Format;
 /// The fields that several specifiers show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Field {
-    /// %H
+    /// The protocol version, for `%H`.
     Protocol,
-    /// %U
+    /// The URL without its query, for `%U`.
     Url,
-    /// %q
+    /// The query with its `?`, for `%q`.
     Query,
-    /// %b
+    /// Body bytes sent, for `%b`.
     BodyBytes,
-    /// %h
+    /// The peer's address, for `%h`.
     Host,
     /// `http` or `https`, where the log says so.
     Scheme,
-    /// %m
+    /// The request's method, for `%m`.
     Method,
-    /// %s
+    /// The response's status, for `%s`.
     Status,
-    /// %I
+    /// Bytes received, headers included, for `%I`.
     BytesIn,
-    /// %O
+    /// Bytes sent, headers included, for `%O`.
     BytesOut,
-    /// When it began.
+    /// Start of the transaction.
     Start,
-    /// When it ended.
+    /// End of the transaction.
     End,
-    /// Until the first byte.
+    /// Time until the first byte, in seconds.
     FirstByte,
-    /// The Host header.
     HostHeader,
     /// The Authorization header's word.
     Authorization,
@@ -44,7 +43,7 @@ pub enum Field {
 
 const FIELDS: usize = Field::Authorization as usize + 1;
 
-/// What is looked for because the format names it.
+/// A value that is looked for because the format names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Watch {
     /// A header of the request, with its colon.
@@ -53,7 +52,7 @@ pub enum Watch {
     RespHeader(String),
     /// A key of `std.log()`.
     VclLog(String),
-    /// Any record: the tag, what stands before a colon, and which word (0: all).
+    /// Any record: its tag, the text before the colon, and the number of the word (0: all).
     Record(Tag, Option<String>, usize),
 }
 
@@ -62,13 +61,13 @@ pub enum Watch {
 pub struct Fields {
     fields: [Option<Vec<u8>>; FIELDS],
     watches: Vec<(Watch, Option<Vec<u8>>)>,
-    /// %{Varnish:hitmiss}x
+    /// The value of `%{Varnish:hitmiss}x`.
     pub hitmiss: &'static str,
-    /// %{Varnish:handling}x
+    /// The value of `%{Varnish:handling}x`.
     pub handling: &'static str,
-    /// %{Varnish:side}x
+    /// The value of `%{Varnish:side}x`.
     pub side: &'static str,
-    /// %{Varnish:vxid}x
+    /// The value of `%{Varnish:vxid}x`.
     pub vxid: u32,
 }
 
@@ -85,7 +84,7 @@ fn word(text: &[u8], number: usize) -> Option<&[u8]> {
     text.split(is_space).filter(|w| !w.is_empty()).nth(number - 1)
 }
 
-/// What follows the prefix (in any case) and spaces.
+/// The text after the prefix (in any case) and spaces.
 fn after<'a>(text: &'a [u8], prefix: &str) -> Option<&'a [u8]> {
     let (first, rest) = text.split_at_checked(prefix.len())?;
     let spaces = rest.iter().take_while(|b| **b == b' ').count();
@@ -93,7 +92,7 @@ fn after<'a>(text: &'a [u8], prefix: &str) -> Option<&'a [u8]> {
 }
 
 impl Fields {
-    /// For this format.
+    /// Empty fields with the watches of a format.
     pub fn new(format: &Format) -> Fields {
         Fields {
             fields: Default::default(),
@@ -110,7 +109,7 @@ impl Fields {
         self.fields[field as usize].as_deref()
     }
 
-    /// What the watch of this number found.
+    /// The value that the watch of this number found.
     pub fn watched(&self, number: usize) -> Option<&[u8]> {
         self.watches.get(number).and_then(|(_, found)| found.as_deref())
     }

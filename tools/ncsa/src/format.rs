@@ -16,9 +16,9 @@ const LONGEST: usize = 254;
 #[derive(Debug)]
 enum Item {
     Text(Vec<u8>),
-    /// A field, and what stands for it when it is missing.
+    /// A field, and its replacement when missing.
     Field(Field, &'static str),
-    /// What the watch of this number found, and what stands for it.
+    /// The value of the watch of this number, and its replacement when missing.
     Watched(usize, &'static str),
     Hitmiss,
     Handling,
@@ -39,13 +39,12 @@ enum Time {
     Micros,
     MillisFraction,
     MicrosFraction,
-    /// How long it took, in seconds, ms, us.
+    /// Duration of the transaction in seconds; then in ms, us.
     TookSeconds,
     TookMillis,
     TookMicros,
 }
 
-/// A parsed format.
 #[derive(Debug)]
 pub struct Format {
     items: Vec<Item>,
@@ -57,7 +56,7 @@ impl Format {
     /// Parses a format. With `json` (-j) missing texts are empty and missing numbers 0.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in the format.
     pub fn parse(text: &str, json: bool) -> Result<Format, String> {
         let mut format = Format { items: Vec::new(), watches: Vec::new(), json };
         let mut plain = Vec::new();
@@ -96,12 +95,12 @@ impl Format {
         Ok(format)
     }
 
-    /// What to look for in records.
+    /// Values to look for in records.
     pub fn watches(&self) -> &[Watch] {
         &self.watches
     }
 
-    /// Whether it is for JSON.
+    /// True if the format is for JSON.
     pub fn is_json(&self) -> bool {
         self.json
     }
@@ -201,7 +200,7 @@ impl Format {
         })
     }
 
-    /// `tag[:prefix][[field]]`
+    /// Parses the name after `VSL:`, of the form `tag[:prefix][[field]]`.
     fn record(&mut self, text: &str) -> Result<Item, String> {
         if text.is_empty() {
             return Err("Missing tag in VSL:".into());
@@ -233,7 +232,7 @@ impl Format {
         Ok(self.watch(Watch::Record(tag, prefix, number), self.missing_text()))
     }
 
-    /// Writes the line of what was gathered; false when it must not be shown.
+    /// Writes the line for a transaction; returns `false` if it must not be shown.
     pub fn line(&self, fields: &Fields, out: &mut Vec<u8>) -> bool {
         for item in &self.items {
             match item {

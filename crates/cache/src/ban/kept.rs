@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The ban list in the journal: what each change of the list is written as, the list that a former worker left, and the
-//! journal begun anew with what the list is now.
+//! The ban list in the journal: the entries for changes of the list, the list that a former worker left, and the
+//! entries of the present list for a journal that is rewritten.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use storage::journal::{self, Cut, Journal};
 
 use super::{Ban, BanSpec, Bans, Entry};
 
-/// A ban that comes onto the list, or is on it.
+/// The journal entry of a ban on the list.
 pub(super) fn entry(ban: &Ban) -> journal::Entry {
     journal::Entry::Ban(journal::Ban {
         seq: ban.seq,
@@ -23,7 +23,7 @@ pub(super) fn entry(ban: &Ban) -> journal::Entry {
     })
 }
 
-/// A ban for another worker, which numbers it anew.
+/// The entry of a ban for another worker, which gives it a number of its own.
 pub(super) fn told(spec: &BanSpec) -> journal::Entry {
     journal::Entry::Ban(journal::Ban { spec: spec.encode(), ..journal::Ban::default() })
 }
@@ -33,13 +33,13 @@ pub(super) fn completed(ban: &Ban) -> journal::Entry {
     journal::Entry::Completed { seq: ban.seq, successor: ban.successor.load(Relaxed) }
 }
 
-/// The bans before that one are gone.
+/// The entry that says that bans before `seq` have left the list.
 pub(super) fn oldest(seq: u64) -> journal::Entry {
     journal::Entry::Oldest { seq }
 }
 
 impl Ban {
-    /// What a former worker wrote; `None` for what is no ban.
+    /// The ban that a former worker wrote; `None` if its expression is malformed.
     fn of(kept: &journal::Ban) -> Option<Ban> {
         Some(Ban {
             seq: kept.seq,
@@ -67,7 +67,7 @@ impl KeptBans {
         Some(())
     }
 
-    /// That one is done.
+    /// Marks a ban as completed.
     pub fn complete(&mut self, seq: u64, successor: u64) {
         let at = self.0.partition_point(|ban| ban.seq < seq);
         if let Some(ban) = self.0.get(at).filter(|ban| ban.seq == seq) {
@@ -81,7 +81,7 @@ impl KeptBans {
         self.0.front().map_or(0, |ban| ban.seq)
     }
 
-    /// Those before that one are gone.
+    /// Drops the bans before `seq`.
     pub fn drop_before(&mut self, seq: u64) {
         let count = self.0.partition_point(|ban| ban.seq < seq);
         self.0.drain(..count);
@@ -89,7 +89,8 @@ impl KeptBans {
 }
 
 impl Bans {
-    /// Takes over the list of a former worker, and goes on counting behind `newest`. Before anything stands on the list.
+    /// Takes over the list of a former worker, and continues its numbers after `newest`. Call it before any object
+    /// stands on the list.
     pub fn restore(&self, kept: KeptBans, newest: u64) {
         let mut list = self.inner.lock();
         if !kept.0.is_empty() {
@@ -117,7 +118,7 @@ impl Bans {
         let list = self.inner.lock();
         let (cut, purges) = self.log.with_purges(|purges| (journal.cut(), purges.entries().collect::<Vec<_>>()));
         let cut = cut?;
-        // Read after the cut: who has a number that is newer appends it after the cut.
+        // Read after the cut: an invalidation with a newer number is appended after the cut.
         let newest = journal::Entry::Newest { seq: self.seq() };
         let bans = list.entries.iter().map(|on_list| entry(&on_list.ban));
         let head = std::iter::once(newest).chain(self.log.lives(clock)).chain(followed);

@@ -16,7 +16,7 @@ use crate::cache::{Cache, Params, Shared};
 use crate::events::Event;
 use crate::objcore::{Objcore, State};
 
-/// How long the lurker sleeps when no ban has to get older, in seconds.
+/// Sleep of the lurker when no ban has to get older, in seconds.
 const IDLE: f64 = 49.62;
 
 /// Objcores looked at in one step, tested or not.
@@ -30,14 +30,14 @@ pub(super) struct Lurker {
     idle: f64,
 }
 
-/// What one walk over the index does.
+/// The plan of one walk over the index.
 #[derive(Default)]
 struct Pass {
     /// Bans to be tested, newest first.
     bans: Vec<Arc<Ban>>,
-    /// What to do with the objects that stand at a ban: one row for each below the first that is tested, newest first.
+    /// The action for objects that stand at a ban: one row for each ban below the first that is tested, newest first.
     rows: Vec<Row>,
-    /// Whether there is anything to walk for.
+    /// There are objects to be walked over.
     has_objects: bool,
     /// The oldest ban at which a fetch began that was running when the pass was planned. Its object still has the newer
     /// bans before it: they can't be marked as done.
@@ -49,16 +49,16 @@ struct Pass {
 #[derive(Clone, Copy)]
 struct Row {
     seq: u64,
-    /// Where the objects move.
+    /// Number of the ban to which the objects move.
     to: u64,
-    /// How many of the pass's bans are newer than this one.
+    /// Number of the pass's bans that are newer than this one.
     newer: usize,
     kill: bool,
 }
 
 impl Cache {
-    /// One step of the lurker: tests up to `ban_lurker_batch` objects and tells what it killed. Answers how many seconds
-    /// to leave it alone (a new ban cuts that short: [`Cache::wake_lurker_by`]).
+    /// Makes one step of the lurker: tests up to `ban_lurker_batch` objects and calls `tell` for those it killed.
+    /// Returns the seconds to wait before the next step. A new ban cuts that short: see [`Cache::wake_lurker_by`].
     pub fn lurk(&self, now: Mono, tell: &mut dyn FnMut(Event)) -> f64 {
         let shared = self.shared();
         let (bans, params) = (&shared.bans, shared.params.load());
@@ -106,12 +106,12 @@ enum Step {
     Batch,
     /// Many objcores were looked at.
     Walked,
-    /// Nothing is left.
+    /// The walk has ended.
     Over,
 }
 
 impl Bans {
-    /// Plans a pass; also answers in how many seconds the next ban will be old enough.
+    /// Plans a pass; also returns the seconds until the next ban will be old enough.
     fn plan(&self, now: Mono, params: &Params, least_stored: u64) -> (Pass, f64) {
         let list = self.inner.lock();
         let cutoff = if params.ban_cutoff > 0 { params.ban_cutoff } else { usize::MAX };
@@ -153,7 +153,7 @@ impl Bans {
         (pass, idle)
     }
 
-    /// All objects have been tested against the pass's bans.
+    /// Ends a pass: all objects have been tested against its bans.
     fn finish(&self, pass: &Pass) {
         let last = {
             let list = self.inner.lock();
@@ -197,7 +197,7 @@ impl Pass {
         }
     }
 
-    /// What to do with an object that was tested up to `seq`.
+    /// The action for an object that was tested up to `seq`.
     fn row(&self, seq: u64) -> Option<Row> {
         // The first row is the one right below the newest ban of the pass; whatever stands there or above is done.
         let is_below = self.rows.first().is_some_and(|first| seq < first.to);

@@ -33,19 +33,18 @@ const CHUNK: usize = 64;
 /// Bans that an object is tested against before others get their turn.
 const SLICE: usize = 512;
 
-/// What came of testing an object.
+/// The result of testing an object against bans.
 pub(crate) enum BanOutcome {
     /// No ban hits it.
     Clean,
-    /// This one does.
+    /// This ban hits the object.
     Hit(Arc<Ban>),
-    /// There are more to be tested.
+    /// More bans have to be tested.
     Unfinished,
     /// They are more than a lookup may test, up to that number.
     TooMany(u64),
 }
 
-/// One ban.
 pub(crate) struct Ban {
     pub seq: u64,
     pub real: Real,
@@ -62,7 +61,7 @@ impl Ban {
         self.is_completed.load(Acquire)
     }
 
-    /// Whether a request that came when `arrival_sequence` was the newest must still be told by this one.
+    /// True if a request that came when `arrival_sequence` was the newest must still be tested against this ban.
     fn counts_for(&self, arrival_sequence: u64) -> bool {
         !self.is_completed() || self.successor.load(Relaxed) > arrival_sequence
     }
@@ -73,7 +72,7 @@ pub(crate) struct Bans {
     seq: AtomicU64,
     /// Number of the newest ban.
     newest: AtomicU64,
-    /// Where bans and purges are kept for a worker to come.
+    /// The journal, which keeps bans and purges for the next worker.
     pub log: Log,
     inner: Lock<List>,
     lurker: Lock<lurker::Lurker>,
@@ -93,7 +92,7 @@ struct Entry {
 }
 
 impl List {
-    /// Where the objects stand that have been tested up to `seq`.
+    /// Index of the ban at which objects stand that have been tested up to `seq`.
     fn position(&self, seq: u64) -> usize {
         let after = self.entries.partition_point(|entry| entry.ban.seq <= seq);
         after.checked_sub(1).expect("a ban that something stands at is on the list")
@@ -126,7 +125,7 @@ impl Bans {
         bans
     }
 
-    /// The list of another worker, in the place of a new one; for tests.
+    /// Replaces a new list by that of another worker; for tests.
     #[cfg(test)]
     pub fn take_over(&self, other: &Bans) {
         let entries: VecDeque<_> = {
@@ -166,7 +165,7 @@ impl Bans {
             };
             self.main.bans_added.inc();
             self.count(&ban);
-            // Before the older ones are done: those who read the journal must not find them done and no newer one.
+            // Before the older ones are done: a reader of the journal must not find them done without the newer one.
             let ticket = self.log.append(|| kept::entry(&ban));
             for entry in list.entries.iter().filter(|entry| dups && !entry.ban.is_completed()) {
                 if entry.ban.spec.says_the_same(&ban.spec) {
@@ -185,7 +184,7 @@ impl Bans {
         }
     }
 
-    /// It is on the list now.
+    /// Counts a ban that is now on the list.
     fn count(&self, ban: &Ban) {
         let main = self.main;
         main.bans.inc();
@@ -194,7 +193,7 @@ impl Bans {
         main.bans_persisted_bytes.add(ban.spec.bytes());
     }
 
-    /// Has the lurker look.
+    /// Wakes the lurker to look for work.
     fn kick(&self) {
         let waker = self.kick.lock().take();
         waker.into_iter().for_each(Waker::wake);
@@ -238,7 +237,7 @@ impl Bans {
         }
     }
 
-    /// It has left the list.
+    /// Stops counting a ban that has left the list.
     fn uncount(&self, ban: &Ban) {
         let main = self.main;
         main.bans.dec();
@@ -247,7 +246,7 @@ impl Bans {
         main.bans_req.sub(u64::from(ban.spec.has_req()));
     }
 
-    /// A fetch begins.
+    /// Pins the newest ban for a fetch that begins.
     pub fn pin(&self, oc: &Objcore) {
         let mut list = self.inner.lock();
         let seq = self.seq();
@@ -283,14 +282,14 @@ impl Bans {
         self.inner.lock().entries[0].pins += 1;
     }
 
-    /// All that came of [`Bans::hold`] have come.
+    /// Ends [`Bans::hold`], once all objects have been adopted.
     pub fn release(&self) {
         self.inner.lock().entries[0].pins -= 1;
         self.kick();
     }
 
-    /// An object comes that was tested up to `seq` by a former worker; `false` when the list doesn't go back so far, or
-    /// not that far on, so that nobody knows which bans hit it.
+    /// Puts an object on the list that a former worker tested up to `seq`. Returns `false` if the list doesn't reach
+    /// back to `seq` or isn't as new, so that it is unknown which bans hit the object.
     pub fn adopt(&self, oc: &Objcore, seq: u64) -> bool {
         let mut list = self.inner.lock();
         if seq < list.entries[0].ban.seq || seq > self.seq() {
@@ -312,12 +311,12 @@ impl Bans {
 
     /// The journal is a successor's from now on, as the objects' records are since the stores were frozen.
     pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
-        // Who was about to note in a record how far it was tested has done so.
+        // A thread that was about to note in a record how far it was tested has done so.
         drop(self.inner.lock());
         self.log.hand_over(successor)
     }
 
-    /// An object that was tested up to `from` has been tested up to `to`; `false` when somebody else was first.
+    /// Notes that an object tested up to `from` has been tested up to `to`. Returns `false` when another thread was first.
     fn advance(&self, oc: &Objcore, from: u64, to: u64) -> bool {
         let mut list = self.inner.lock();
         if oc.ban_seq.get() != from {
@@ -330,13 +329,13 @@ impl Bans {
         true
     }
 
-    /// Whether there are bans up to number `arrival_sequence` that the object wasn't tested against.
+    /// True if there are bans up to number `arrival_sequence` that the object wasn't tested against.
     pub fn has_news(&self, oc: &Objcore, arrival_sequence: u64) -> bool {
         oc.ban_seq.get() < self.newest.load(Acquire).min(arrival_sequence)
     }
 
-    /// Tests an object against bans up to number `arrival_sequence`: so many at most as may be tested in one go, the
-    /// oldest of them if there are more, and among those the newest first. Notes how far it has been tested.
+    /// Tests an object against bans up to number `arrival_sequence`, but at most as many as may be tested in one go:
+    /// the oldest of them, and among those the newest first. Notes how far the object has been tested.
     pub fn check(&self, shared: &Shared, oc: &Objcore, req: &dyn Request, arrival_sequence: u64) -> BanOutcome {
         let from = oc.ban_seq.get();
         let to = self.newest.load(Acquire).min(arrival_sequence);
@@ -362,7 +361,8 @@ impl Bans {
         if slice_end.is_some() { BanOutcome::Unfinished } else { BanOutcome::Clean }
     }
 
-    /// How many bans there are in (`from`, `to`]; and, when they are more than a slice, the last of the first slice.
+    /// Number of bans in (`from`, `to`], and, if they are more than a slice, the number of the last ban of the first
+    /// slice.
     fn measure(&self, from: u64, to: u64) -> (u64, Option<u64>) {
         let list = self.inner.lock();
         let at = |seq| list.entries.partition_point(|entry| entry.ban.seq <= seq);
@@ -404,8 +404,9 @@ impl Bans {
         (tests, hit)
     }
 
-    /// For an object in no index that has stood the bans up to `from`: up to which number it has stood all invalidations when
-    /// that of number `to` was the newest; `None` when a ban hits it, or nobody knows. A ban that needs a request stops it.
+    /// Tests an object in no index that passed the bans up to `from`. Returns the number up to which it passed all
+    /// invalidations when number `to` was the newest; `None` if a ban hits it, or it can't be judged. Stops at a ban
+    /// that needs a request.
     pub fn judge(&self, shared: &Shared, oc: &Objcore, from: u64, to: u64) -> Option<u64> {
         if from < self.inner.lock().entries[0].ban.seq {
             return None;
@@ -435,7 +436,7 @@ impl Bans {
 }
 
 impl Cache {
-    /// The CLI's `ban`: words as the CLI split them.
+    /// Adds a ban from the words of the CLI's `ban`.
     ///
     /// # Errors
     /// [`BanError`], whose text is varnishd's.
@@ -444,10 +445,10 @@ impl Cache {
         Ok(())
     }
 
-    /// The same, only parsed.
+    /// Parses the words of the CLI's `ban`.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Cache::ban_words`].
     pub fn ban_of_words(&self, words: &[&str]) -> Result<BanSpec, BanError> {
         BanSpec::from_words(words, &*self.shared().regexes)
     }
@@ -460,7 +461,7 @@ impl Cache {
         BanSpec::from_text(text, &*self.shared().regexes)
     }
 
-    /// VCL's `ban()` and `std.ban()`: one text.
+    /// Adds a ban from the text of VCL's `ban()` or `std.ban()`.
     ///
     /// # Errors
     /// [`BanError`], whose text is varnishd's.

@@ -5,7 +5,7 @@ use super::{Ban, Bans};
 use crate::cache::Cache;
 
 impl Cache {
-    /// The answer to `ban.list`; `debug` (`debug=+lurker`) adds what each ban looks at.
+    /// The reply to `ban.list`; `debug` (`debug=+lurker`) adds the kinds of tests of each ban.
     pub fn ban_list(&self, debug: bool) -> String {
         let mut out = String::from("Present bans:\n");
         self.shared().bans.each(&mut |ban, refs| {

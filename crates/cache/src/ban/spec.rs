@@ -13,7 +13,7 @@ use crate::cache::Shared;
 use crate::objcore::Objcore;
 use crate::request::{Regex, Regexes, Request};
 
-/// What a ban without tests would take in Varnish's form.
+/// Bytes that a ban without tests takes in Varnish's format.
 pub(super) const HEAD_BYTES: u64 = 16;
 
 /// Longest name of a header field.
@@ -76,14 +76,14 @@ impl Pattern {
     }
 }
 
-/// Why an expression isn't a ban; the texts are varnishd's.
+/// The reason why an expression isn't a ban. The texts are varnishd's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BanError {
     /// The CLI got a number of words that can't be right.
     WordCount,
     /// A word between two tests of the CLI's ban.
     NotAnd(String),
-    /// Nothing at all.
+    /// The expression is empty.
     Empty,
     /// A field without an operator.
     NoOperator,
@@ -95,9 +95,9 @@ pub enum BanError {
     UnknownField(String),
     /// An operator that the field doesn't take.
     BadOperator {
-        /// Those that it takes.
+        /// The operators that it takes.
         expected: &'static str,
-        /// What stands there.
+        /// The word found instead.
         got: String,
     },
     /// The regular expression, in its compiler's words.
@@ -187,7 +187,7 @@ impl BanSpec {
         Ok(())
     }
 
-    /// Those that [`BanSpec::from_words`] makes the same ban of.
+    /// The words from which [`BanSpec::from_words`] makes the same ban.
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         for Test { field, oper, value } in &self.tests {
@@ -203,22 +203,23 @@ impl BanSpec {
         words
     }
 
-    /// Whether it needs a request to be tested: only lookups can.
+    /// True if a test needs a request, so that only lookups can make it.
     pub fn has_req(&self) -> bool {
         self.tests.iter().any(|test| test.field.is_req())
     }
 
-    /// Whether it looks at objects.
+    /// True if a test looks at the object.
     pub fn has_obj(&self) -> bool {
         self.tests.iter().any(|test| !test.field.is_req())
     }
 
-    /// About what it takes in Varnish's form.
+    /// Estimate of the bytes that the ban takes in Varnish's format.
     pub(super) fn bytes(&self) -> u64 {
         HEAD_BYTES + self.tests.iter().map(|test| 8 + test.to_string().len() as u64).sum::<u64>()
     }
 
-    /// Whether the other hits the same objects at any time; a ban on ttl or age depends on when it was made.
+    /// True if the other ban hits the same objects at any time. A ban on ttl or age never does: it depends on its own
+    /// time.
     pub(super) fn says_the_same(&self, other: &BanSpec) -> bool {
         let is_timeless = |spec: &BanSpec| !spec.tests.iter().any(|test| test.field.is_relative());
         self.tests.len() == other.tests.len()
@@ -226,7 +227,7 @@ impl BanSpec {
             && self.tests.iter().zip(&other.tests).all(|(a, b)| a.says_the_same(b))
     }
 
-    /// Whether it hits the object. Counts the tests made.
+    /// True if the ban hits the object. Counts the tests made.
     pub(super) fn matches(
         &self,
         shared: &Shared,

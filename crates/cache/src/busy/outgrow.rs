@@ -45,8 +45,8 @@ impl Busy {
         Poll::Ready(())
     }
 
-    /// Nothing more is appended. Ready when the object may be finished: what of its body isn't in memory is in its home, or
-    /// nobody finds it any more.
+    /// Ready when the object may be finished: all of the body that isn't in memory is in its home, or nobody can find
+    /// the object any more. Append nothing after the call.
     pub fn poll_whole(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.boc.is_transit() || !self.boc.has_let_go() {
             return Poll::Ready(());
@@ -65,12 +65,14 @@ impl Busy {
         Poll::Ready(())
     }
 
-    /// The body is longer than it may be where it is kept: it goes on to its only reader, and isn't kept. False: there isn't just one.
+    /// Passes a body that is longer than its store allows on to its only reader, and doesn't keep it. Returns `false`
+    /// if there isn't exactly one reader.
     pub fn outgrow(&mut self) -> bool {
         self.pass_on()
     }
 
-    /// A block for more of the body. Where its store has no room left the body lets go of what it can, or is passed on.
+    /// Allocates a block for more of the body. If the store has no room left, the body drops bytes from memory or is
+    /// passed on.
     pub(super) fn body_block(&mut self, part: &[u8]) -> Result<Buf, NoSpace> {
         let full = match self.own_block(part) {
             Ok(buf) => {
@@ -96,8 +98,8 @@ impl Busy {
         Ok(self.own_block(part).unwrap_or_else(|_| self.squeezed(part)))
     }
 
-    /// Bytes of nobody's account, on their way to a reader whose store is full: its origin is held up until it has taken them, and so
-    /// they are few ([`Boc::poll_room`]).
+    /// Allocates bytes that are charged to no store, on their way to a reader whose store is full. They stay few, since
+    /// the origin is held up until the reader has taken them ([`Boc::poll_room`]).
     fn squeezed(&self, part: &[u8]) -> Buf {
         if self.boc.set_squeezed(true) {
             self.cache.shared().main.fetch_squeezed.inc();
@@ -111,7 +113,8 @@ impl Busy {
         self.cache.shared().block(store, &[part], &mut self.nukes_left, &mut self.events)
     }
 
-    /// The home takes no more of it. Without that, what has left memory can't be an object's.
+    /// Notes that the home takes no more of the body. A body of which a part has left memory can't become an object
+    /// then.
     pub(super) fn lose_home(&mut self) {
         self.give_up_writing();
         if self.boc.has_let_go() {
@@ -119,7 +122,8 @@ impl Busy {
         }
     }
 
-    /// Passes the body on to its only reader from now on; nobody else finds the object. False: there isn't just one.
+    /// Passes the body on to its only reader from now on, and hides the object from others. Returns `false` if there isn't
+    /// exactly one reader.
     fn pass_on(&mut self) -> bool {
         self.give_up_writing();
         if self.is_private || !self.is_published() || self.boc.clients() != 1 {
@@ -127,7 +131,7 @@ impl Busy {
         }
         let shared = self.cache.shared();
         shared.kill(&self.oc, Cause::Evicted);
-        // Whoever found it before is counted by now.
+        // A request that found it before is counted by now.
         if self.boc.clients() != 1 {
             return false;
         }
@@ -145,7 +149,7 @@ impl Busy {
     }
 }
 
-/// Lets go of what the home has written, down to `least` bytes in memory. Ready once that is a block at least.
+/// Drops bytes from memory that the home has written, down to `least` bytes. Ready once that is a block at least.
 fn let_go(boc: &Boc, writing: &mut dyn Writing, cx: &mut Context<'_>, least: u64) -> Poll<Result<(), StoreError>> {
     let first_end = boc.first_end();
     let settled = match writing.poll_settled(cx, first_end.saturating_sub(1)) {

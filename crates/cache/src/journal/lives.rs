@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! By what a journal and the stores on disk know that they belong together.
+//! The numbers by which a journal and the stores on disk recognize that they belong together.
 
 use base::Clock;
 use storage::journal::{Entry, Life};
 
-/// Lives that end before all stores are bound, one after the other; the next ones go on with a number.
+/// Most lives in a row that end before all stores are bound; later ones reuse the number.
 const MOST_KNOWN: usize = 16;
 
 /// The numbers of a journal: a store that lasts has the one of the life in which it was opened last.
 #[derive(Clone, Default)]
 pub(super) struct Lives {
     pub own: Life,
-    /// Of earlier lives, at whose end not every store was known to have the next number.
+    /// Numbers of earlier lives that ended before every store was known to have the next number.
     pub known: Vec<u64>,
-    /// All stores have the present one.
+    /// All stores have the present number.
     pub is_bound: bool,
 }
 
@@ -32,13 +32,13 @@ impl Lives {
         Lives { own: next, known: self.known, is_bound: false }
     }
 
-    /// All stores have the number.
+    /// Notes that all stores have the number.
     pub fn bind(&mut self) {
         self.known.clear();
         self.is_bound = true;
     }
 
-    /// As a journal that is begun anew says it.
+    /// The entries that a new journal begins with.
     pub fn entries(&self, clock: &Clock) -> Vec<Entry> {
         let known = self.known.iter().map(|&number| Entry::Known { number });
         let own = Entry::Life(Life { epoch: epoch(clock), ..self.own });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The purges that a journal still has to tell of.
+//! The purges that a journal still has to hold.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +8,7 @@ use storage::journal::{Entry, Purge};
 /// Digests whose purges are kept for homes; with more, the journal is given up.
 const MOST_KEPT: usize = 1 << 20;
 
-/// By their numbers.
+/// Purges by their numbers.
 #[derive(Default)]
 pub(crate) struct Purges {
     /// May not have reached all objects in memory.
@@ -19,17 +19,16 @@ pub(crate) struct Purges {
 }
 
 impl Purges {
-    /// One begins.
     pub fn begin(&mut self, seq: u64, entry: Entry) {
         self.open.insert(seq, entry);
     }
 
-    /// It has reached all objects in memory.
+    /// Ends a purge that has reached all objects in memory.
     pub fn end(&mut self, seq: u64) -> Option<Entry> {
         self.open.remove(&seq)
     }
 
-    /// Those that may not have.
+    /// Purges that may not have reached all objects in memory.
     pub fn open(&self) -> &BTreeMap<u64, Entry> {
         &self.open
     }
@@ -43,7 +42,8 @@ impl Purges {
         self.kept.insert(newer, digest);
     }
 
-    /// Homes need none below that number. Whether there are too many still, which are gone now.
+    /// Drops purges below that number, which no home needs. Returns `true` if there were still too many, in which case
+    /// all are dropped.
     pub fn let_go(&mut self, needed_from: u64) -> bool {
         while let Some(oldest) = self.kept.first_entry().filter(|oldest| *oldest.key() < needed_from) {
             let digest = oldest.remove();
@@ -57,7 +57,7 @@ impl Purges {
         has_too_many
     }
 
-    /// What is to be removed from homes.
+    /// Numbers and digests of purges to be carried out in homes.
     #[expect(clippy::wildcard_enum_match_arm, reason = "a selection of one kind")]
     pub fn digests(&self) -> impl Iterator<Item = (u64, &[u8; 32])> {
         let open = self.open.iter().filter_map(|(&seq, entry)| match entry {
@@ -67,12 +67,12 @@ impl Purges {
         self.kept.iter().map(|(&seq, digest)| (seq, digest)).chain(open)
     }
 
-    /// Only those that matter in memory.
+    /// The purges that matter in memory.
     pub fn without_homes(self) -> Purges {
         Purges { open: self.open, ..Purges::default() }
     }
 
-    /// As a journal that is begun anew says it.
+    /// The entries that a new journal begins with.
     pub fn entries(&self) -> impl Iterator<Item = Entry> {
         let kept = self.kept.iter().flat_map(|(&seq, &digest)| {
             [Entry::Purge(Purge { seq, digest, ..Purge::default() }), Entry::Reached { seq }]

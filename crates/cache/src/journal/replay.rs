@@ -8,18 +8,18 @@ use super::lives::{Lives, epoch};
 use super::purges::Purges;
 use crate::ban::KeptBans;
 
-/// What a former worker's journal says.
+/// The contents of a former worker's journal.
 pub struct Replay {
     pub(super) lives: Lives,
     pub(super) bans: KeptBans,
-    /// Newest number given.
+    /// Number of the newest invalidation.
     pub(super) newest: u64,
     pub(super) purges: Purges,
     /// Purges by key that have reached all that was in memory.
     pub(super) keys: Vec<TagPurge>,
-    /// All purges by key up to that number count, of whatever key.
+    /// Number up to which every purge by key counts, whatever its key.
     pub(super) keys_lost: u64,
-    /// How far it has followed the log of a fleet.
+    /// Position up to which the worker has followed the log of a fleet.
     pub(super) followed: Option<Followed>,
 }
 
@@ -68,7 +68,7 @@ impl Replay {
         self.lives.known.iter().copied().chain([self.lives.own.number]).collect()
     }
 
-    /// The oldest ban: nobody knows what objects must stand that no newer one has been tested against.
+    /// Number of the oldest ban. An object tested up to an older one can't be judged.
     pub fn least_ban_seq(&self) -> u64 {
         self.bans.oldest()
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The index of tags: which objects bear a tag, which tags an object bears.
+//! The index of tags: the objects of each tag, and the tags of each object.
 //!
-//! Tags and objects have small numbers. A tag lists its objects' numbers (4 bytes each); an object lists its links, in the order of the
-//! tags' numbers: a tag and the place where that tag lists the object (8 bytes). So an object is taken out at the same cost
-//! however many others bear its tags. Tables grow in parts, so that no growth takes long under the lock.
+//! Tags and objects have small numbers. A tag lists its objects' numbers (4 bytes each). An object lists its links in
+//! the order of the tags' numbers: a tag and the object's position in that tag's list (8 bytes). So the cost of
+//! removing an object doesn't depend on the number of other objects with its tags. Tables grow in parts, so that no
+//! growth takes long under the lock.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
@@ -26,7 +27,7 @@ pub(super) struct Index {
     hasher: RandomState,
     /// References: links of all objects.
     references: usize,
-    /// What texts take, and lists of members, and lists of links.
+    /// Bytes of the texts, and of the lists of members and links below.
     text_bytes: usize,
     member_bytes: usize,
     link_bytes: usize,
@@ -50,7 +51,7 @@ struct Tag {
 }
 
 struct Object {
-    /// Its address can't be another's while it is held weakly.
+    /// Weak handle. Its address isn't reused while the handle exists.
     oc: Weak<Objcore>,
     links: Box<[Link]>,
 }
@@ -58,11 +59,11 @@ struct Object {
 #[derive(Clone, Copy)]
 struct Link {
     tag: u32,
-    /// Where the tag has the object.
+    /// Position in the tag's list of members.
     at: u32,
 }
 
-/// What the index takes, in bytes.
+/// The memory that the index takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Footprint {
     pub tags: usize,
@@ -77,12 +78,12 @@ impl Footprint {
 }
 
 impl Index {
-    /// How many different tags there are.
+    /// Number of different tags.
     pub fn tags(&self) -> usize {
         self.tags.len()
     }
 
-    /// How many pairs of a tag and an object.
+    /// Number of pairs of a tag and an object.
     pub fn references(&self) -> usize {
         self.references
     }
@@ -95,7 +96,7 @@ impl Index {
         }
     }
 
-    /// Lists an object by its tags; what there was twice is there once.
+    /// Lists an object by its tags, each once.
     pub fn insert(&mut self, oc: &Arc<Objcore>, names: &[Box<[u8]>]) {
         let mut numbers: Vec<u32> = names.iter().map(|name| self.tag(name)).collect();
         numbers.sort_unstable();
@@ -132,8 +133,8 @@ impl Index {
         self.objects.at(object).links.iter().map(|link| self.tags.at(link.tag).name.clone()).collect()
     }
 
-    /// Shows up to `most` objects that a purge means, below place `end`, and says where to go on. For a purge by prefix places are
-    /// numbers of tags, and an object of each is shown.
+    /// Calls `look` for up to `most` objects below place `end` that a purge hits, and returns the place at which to
+    /// continue. For a purge by prefix the places are numbers of tags, and one object of each is shown.
     pub fn visit(&self, purge: &[u8], end: usize, most: usize, look: impl FnMut(Arc<Objcore>)) -> usize {
         if let Some(prefix) = message::tags::prefix(purge) {
             return self.visit_prefix(prefix, end, most, look);
@@ -189,7 +190,7 @@ impl Index {
         members.len() as u32 - 1
     }
 
-    /// Takes an object out of a tag's list; the last one comes into its place.
+    /// Takes an object out of a tag's list; the last one moves into its place.
     fn part(&mut self, link: Link) {
         let tag = self.tags.at_mut(link.tag);
         self.member_bytes -= list_bytes(&tag.members);
@@ -211,7 +212,7 @@ impl Index {
         self.names.remove(self.hasher.hash_one(&*name), |other| other == number);
     }
 
-    /// Gives back what tables of an empty index have.
+    /// Frees the tables of an empty index.
     fn shrink(&mut self) {
         assert!(self.tags.len() == 0, "a tag without objects isn't kept");
         *self = Index { hasher: self.hasher.clone(), ..Index::default() };
@@ -236,7 +237,7 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// By bits of the hash that the tables themselves use last.
+    /// The part for a hash, by bits that the tables themselves use last.
     fn part(hash: u64) -> usize {
         (hash >> 40) as usize % PARTS
     }
@@ -275,7 +276,7 @@ impl<T> Slab<T> {
         self.places() - self.free.len()
     }
 
-    /// A number that nobody has, for [`Slab::put`].
+    /// An unused number for [`Slab::put`].
     fn next(&mut self) -> u32 {
         if let Some(number) = self.free.pop() {
             return number;

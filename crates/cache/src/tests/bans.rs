@@ -128,7 +128,7 @@ proptest! {
     }
 }
 
-/// Whether `ban` hits an object under `/a` (ttl 100 s, grace 10 s, age 5 s) asked for with `lang: de`.
+/// True if `ban` hits an object under `/a` (ttl 100 s, grace 10 s, age 5 s) asked for with `lang: de`.
 fn hits(ban: &str) -> bool {
     let kit = Kit::new();
     let req = Req::new("/a").field("lang", "de");
@@ -349,7 +349,7 @@ fn who_was_woken_finds_what_it_waited_for() {
     }
 }
 
-/// A hit on an object that 10,000 bans stand above: in how many turns, and what it found.
+/// The number of turns and the result of a hit on an object with 10,000 bans above it.
 fn hit_below_many(params: Params) -> (Kit, usize, &'static str) {
     let kit = Kit::with(None, Params { ban_dups: false, ..params });
     kit.put("/", 1000.0, b"x");

@@ -46,7 +46,7 @@ fn loading_of(lookup: Lookup) -> Loading {
     }
 }
 
-/// What a lookup comes to when everything is there at once.
+/// The result of a lookup whose loads are all ready at once.
 fn found(kit: &Kit, req: &Req) -> Lookup {
     kit.load(kit.look_as(req), req)
 }
@@ -72,7 +72,7 @@ fn read_late(reader: &mut Reader, home: &SimulatedHome) -> Result<Vec<u8>, ReadE
     }
 }
 
-/// A hit on an object with a long body that was read back, and whose body isn't.
+/// A hit on an object with a long body whose head was read back and whose body wasn't.
 fn long_hit(kit: &Kit, home: &SimulatedHome) -> ObjRef {
     kit.put("/", 10.0, &body());
     kit.evict_all();
@@ -568,7 +568,7 @@ fn a_front_without_room_gives_a_miss() {
     assert_eq!(verdict(&kit, "/"), "miss");
 }
 
-/// Lets what is wanted in front come there, as far as the home lets it.
+/// Moves wanted bodies to the front, as far as the home lets it.
 fn admit(kit: &Kit) {
     let mut admission = std::pin::pin!(kit.cache.admit());
     let _ = admission.as_mut().poll(&mut Context::from_waker(Waker::noop()));

@@ -131,7 +131,7 @@ fn a_purge_that_was_under_way_is_carried_out() {
     second.cache.shared().bans.log.with_purges(|purges| assert_eq!(purges.open().len(), 0));
 }
 
-/// A cache with journal and arena: what a copy of both finds is what a death leaves.
+/// A cache with journal and arena. A copy of both is what a killed worker leaves.
 struct Worker {
     kit: Kit,
     legacy: Legacy,
@@ -321,7 +321,7 @@ fn what_is_no_ban_is_not_replayed() {
     assert!(Replay::read(&[ban(3, b""), ban(3, b"")], Life::default()).is_none(), "numbers only rise");
 }
 
-/// What is done to a cache.
+/// An operation on a cache.
 #[derive(Clone, Debug)]
 enum Step {
     Ban(u8),

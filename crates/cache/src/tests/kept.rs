@@ -13,14 +13,14 @@ use crate::*;
 
 const LIFE: Life = Life { number: 1, boot: 1, epoch: 0.0 };
 
-/// A home that holds nothing and notes what it is told to remove.
+/// A home that holds nothing and notes its orders to remove copies.
 #[derive(Clone, Debug, Default)]
 struct Deaf(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
     removed: Mutex<Vec<([u8; 32], u64)>>,
-    /// What it answers; 0: nothing.
+    /// The number that the home reports; 0: none.
     needed_from: AtomicU64,
     least_ban_seq: AtomicU64,
     is_opening: AtomicBool,
@@ -104,7 +104,7 @@ impl Worker {
         Worker { kit, home, file }
     }
 
-    /// The next one, whose home is another one.
+    /// The next worker, with another home.
     fn next(self) -> Worker {
         Worker::on(self.file, Deaf::default())
     }
@@ -124,7 +124,7 @@ impl Worker {
         self.kit.cache.shared().tend_journal();
     }
 
-    /// What the journal says now. Whoever opens one writes to it: so a copy of it.
+    /// The journal's entries now. Reads a copy, since opening a journal writes to it.
     fn entries(&self) -> Vec<Entry> {
         let (_, entries) =
             Journal::open(JournalFile::in_memory(super::line::copy(&self.file).try_clone().unwrap())).unwrap();

@@ -70,7 +70,7 @@ impl Kit {
         Kit { cache, clock, main, sma, next_xid: AtomicUsize::new(1) }
     }
 
-    /// Its fetches have newer numbers than those of another.
+    /// Continues the numbers of fetches after those of another kit.
     pub fn go_on_from(&self, other: &Kit) {
         self.next_xid.store(other.next_xid.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -99,7 +99,7 @@ impl Kit {
         self.cache.resume(ticket, req, self.now(), &LookupOptions::default()).lookup
     }
 
-    /// Goes on as long as something is to be read back, which is there at once.
+    /// Continues a lookup while it reads copies back, which are ready at once.
     pub fn load(&self, mut lookup: Lookup, req: &Req) -> Lookup {
         while let Lookup::Loading(mut loading) = lookup {
             block_on(&mut loading);
@@ -112,7 +112,7 @@ impl Kit {
         self.cache.look_on(loading, req, self.now(), &LookupOptions::default()).lookup
     }
 
-    /// Everything that is whole leaves the memory of the first store.
+    /// Evicts all complete objects of the first store.
     pub fn evict_all(&self) -> u64 {
         self.cache.evict(0, u64::MAX, u64::MAX, &mut |_| {})
     }
@@ -141,7 +141,7 @@ impl Kit {
         busy.finish(None).unwrap();
     }
 
-    /// One word for what a lookup of `url` finds; a right to fetch is given back.
+    /// One word for the result of a lookup of `url`. Gives a right to fetch back.
     pub fn verdict(&self, url: &str) -> &'static str {
         word(&self.look(url))
     }
@@ -271,7 +271,6 @@ impl Regexes for Contains {
     }
 }
 
-/// Counts its wake-ups.
 #[derive(Default)]
 pub struct Bell(pub AtomicUsize);
 

@@ -40,7 +40,7 @@ pub fn unnamed() -> Arc<File> {
     Arc::new(file)
 }
 
-/// What a death leaves: the bytes as they are, the holes of a long file aside.
+/// The file as a killed process leaves it, copied without the holes of a long file.
 pub fn copy(file: &File) -> Arc<File> {
     let into = unnamed();
     into.set_len(file.metadata().unwrap().len()).unwrap();
@@ -67,19 +67,18 @@ impl Line {
         Line { kit, arena, home: None, limit, params }
     }
 
-    /// With a home in the place of an arena.
+    /// A line with a home instead of an arena.
     pub fn at_home(limit: Option<u64>, params: Params) -> Line {
         let home = Some(SimulatedHome::new());
         let kit = Kit::of(&specs(None, home.as_ref(), limit), params.clone());
         Line { kit, arena: None, home, limit, params }
     }
 
-    /// Without an arena.
     pub fn mortal(limit: Option<u64>, params: Params) -> Line {
         Line { kit: Kit::with(limit, params.clone()), arena: None, home: None, limit, params }
     }
 
-    /// Whether there is something to come after it.
+    /// True if something survives this worker.
     pub fn survives(&self) -> bool {
         self.arena.is_some() || self.home.is_some()
     }
@@ -88,7 +87,7 @@ impl Line {
         specs(self.arena.as_ref(), self.home.as_ref(), self.limit)
     }
 
-    /// What comes after it if it dies now. That one knows the bans of this one, and looks for nothing yet.
+    /// The worker that starts if this one dies now. It knows the bans of this one, and has looked for no survivors yet.
     pub fn successor(&self) -> Line {
         let arena = self.arena.as_deref().map(copy);
         let specs = specs(arena.as_ref(), self.home.as_ref(), self.limit);

@@ -38,19 +38,19 @@ struct Read {
 struct Model {
     line: Line,
     rng: Rng,
-    /// Number of the step: the time of what must come before what.
+    /// Number of the step, as a clock for the order of events.
     step: usize,
     fetches: Vec<Fetch>,
     parked: Vec<Parked>,
-    /// Those who wait for the home.
+    /// Requests that wait for the home.
     loadings: Vec<Read>,
     /// Clients that follow a body.
     readers: Vec<Reader>,
-    /// When each URL was last invalidated.
+    /// Step at which each URL was last invalidated.
     invalidated: [usize; 3],
-    /// When it was last purged softly: who asked before that may have it though its ttl was taken.
+    /// Step of each URL's last soft purge: earlier requests may have the object though its ttl was taken.
     softened: [usize; 3],
-    /// Keys purged since a worker died whose survivors aren't all adopted.
+    /// Keys purged since the death of a worker whose survivors aren't all adopted.
     purged_keys: Vec<(&'static str, u64)>,
     /// Objects seen that were whole; those of them without a record.
     whole: usize,
@@ -108,7 +108,7 @@ impl Model {
         assert_eq!(sma.g_bytes.get(), self.line.kit.cache.stores().all()[0].used_bytes());
     }
 
-    /// Something happens to what is on disk, or is to get there.
+    /// Makes the home fail, finish or delay an operation.
     fn at_home(&mut self) {
         let home = self.line.home.clone().expect("there is one");
         match self.rng.below(13) {
@@ -129,7 +129,7 @@ impl Model {
         }
     }
 
-    /// One that waits for the home goes on, gives up, or goes away.
+    /// Lets one request that waits for the home continue, give up, or go away.
     fn load_on(&mut self) {
         if self.loadings.is_empty() {
             return;
@@ -175,8 +175,7 @@ impl Model {
         }
     }
 
-    /// What must survive: each object that later requests may have, as it is. Those that there was no room to keep a record of
-    /// don't.
+    /// The objects that must survive: all that later requests may find, unless there was no room for a record.
     fn known(&mut self) -> Vec<(Vxid, Times, u64, bool)> {
         let (mut known, now) = (Vec::new(), self.line.kit.now());
         let shared = self.line.kit.cache.shared().clone();
@@ -337,7 +336,7 @@ impl Model {
         }
     }
 
-    /// Everything comes to its end, and nothing is left.
+    /// Ends everything, and checks that nothing is left.
     fn wind_down(mut self) {
         if let Some(home) = &self.line.home {
             home.hold(false);

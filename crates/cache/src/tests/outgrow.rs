@@ -43,7 +43,7 @@ fn poll_now<T>(poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Option<T> {
     }
 }
 
-/// Appends a part of the body as a fetch does; how far it came before it had to wait.
+/// Appends a part of the body as a fetch does, and returns its length before the fetch had to wait.
 fn append(busy: &mut Busy, part: std::ops::Range<usize>) -> Result<usize, storage::NoSpace> {
     let body = body();
     let mut at = part.start;
@@ -55,7 +55,7 @@ fn append(busy: &mut Busy, part: std::ops::Range<usize>) -> Result<usize, storag
     Ok(at)
 }
 
-/// Reads what there is, `limit` bytes at most, and compares it.
+/// Reads the available bytes, at most `limit`, and compares them.
 fn read(reader: &mut Reader, limit: usize) -> Option<Result<(), ReadError>> {
     let body = body();
     let end = reader.offset() + limit as u64;

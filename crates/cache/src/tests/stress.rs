@@ -52,7 +52,7 @@ fn readers_on_many_threads_see_the_same_body() {
     kit.cache.stores().all().iter().for_each(|store| assert!(store.used_bytes() < 20 * (200 / 4 * 75_101 + 100)));
 }
 
-/// One client: looks up until it has an answer; some go away while they wait.
+/// One client: looks up until it has a response; some go away while they wait.
 async fn client(kit: &Kit, url: &str, fetched: &AtomicUsize, seed: usize) {
     let req = Req::new(url);
     let mut lookup = kit.look_as(&req);

@@ -96,7 +96,7 @@ impl Pair {
         self.next.cache.adopt_survivors();
     }
 
-    /// What either finds.
+    /// The verdicts of the former worker and the next.
     fn verdicts(&self, url: &str) -> [&'static str; 2] {
         [self.former.verdict(url), self.next.verdict(url)]
     }
@@ -265,7 +265,7 @@ fn where_the_successor_cannot_be_told_an_invalidation_fails() {
     assert!(pair.former.cache.unkept().is_none());
 }
 
-/// A body that tells its URL at every place.
+/// A body that repeats its URL.
 fn body_of(n: usize) -> Vec<u8> {
     format!("{n}.").bytes().cycle().take(200 + n * 37 % 30_000).collect()
 }

@@ -152,7 +152,7 @@ fn a_key_with_many_objects_is_purged_in_steps() {
 }
 
 proptest! {
-    /// The same as a list of objects that is searched from end to end.
+    /// Compares the index with a list of objects that is searched from end to end.
     #[test]
     fn the_index_agrees_with_a_plain_list(
         ops in proptest::collection::vec((0u8..4, 0u8..12, proptest::collection::vec(0u8..5, 1..4)), 1..80)
@@ -230,7 +230,7 @@ fn what_finds_no_room_answers_and_goes() {
     assert_eq!(t.kit.verdict("/b"), "hit");
 }
 
-/// What a tag of an object takes, as the index counts it: the goal is 24 bytes at 10 tags an object.
+/// Checks the index's bytes per tag of an object: the goal is 24 bytes at 10 tags an object.
 #[test]
 fn a_reference_is_small() {
     let t = Tagged::new();

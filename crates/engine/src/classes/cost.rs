@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What requests cost a backend, learned from how long it took to answer their like: those of the same host and path, or, while too little is known
-//! of that, of the same directory. A geometric mean that forgets, and that one answer can't move far. A table of fixed size: who is known
-//! longest without having been seen again makes room.
+//! The cost of requests to a backend, estimated from its response times for similar requests: those with the same host
+//! and path or, while too few of these were measured, the same directory. The estimate is a geometric mean that
+//! forgets, and that one response can't move far. The table has a fixed size: the entry that was seen longest ago makes
+//! room.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,14 +12,14 @@ use base::lock::Mutex;
 /// Places of the table, in sets.
 const SETS: usize = 1024;
 const WAYS: usize = 4;
-/// A new answer counts so much at least.
+/// Least weight of a new measurement.
 const WEIGHT: f32 = 1.0 / 8.0;
-/// An answer counts as at most so many doublings or halvings away from what was expected.
+/// Largest step of a measurement away from the estimate, in doublings or halvings.
 const MAX_STEP: f32 = 3.0;
-/// Answers after which a path is known, and a directory.
+/// Number of measurements after which a path is known, and a directory.
 const KNOWN: (u16, u16) = (2, 8);
 
-/// What a request's like is known by.
+/// Hashes by which requests of similar cost are recognized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostKey {
     path: u64,
@@ -35,7 +36,7 @@ struct Entry {
     seen: u32,
 }
 
-/// See the module.
+/// Measured costs of fetches; see the module.
 #[derive(Default)]
 pub(super) struct Costs {
     is_on: AtomicBool,
@@ -50,7 +51,7 @@ struct Table {
 }
 
 impl Costs {
-    /// Whether anybody wants to know.
+    /// Starts or stops measuring. Stopping forgets what was measured.
     pub fn set_on(&self, is_on: bool) {
         self.is_on.store(is_on, Relaxed);
         let mut table = self.table.lock();
@@ -70,7 +71,7 @@ impl Costs {
         CostKey { path: self.hasher.hash_one((host, path, 1)), directory: self.hasher.hash_one((host, directory, 2)) }
     }
 
-    /// An answer took so long.
+    /// Adds a measurement in seconds.
     pub fn learn(&self, key: CostKey, seconds: f64) {
         if self.is_on.load(Relaxed) && key != CostKey::default() {
             let mut table = self.table.lock();
@@ -79,7 +80,7 @@ impl Costs {
         }
     }
 
-    /// Seconds that an answer is expected to take, if anything is known.
+    /// Estimated seconds until the backend responds, if similar requests are known.
     pub fn of(&self, key: CostKey) -> Option<f64> {
         if !self.is_on.load(Relaxed) {
             return None;

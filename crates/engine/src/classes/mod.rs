@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Classes of requests that need a backend (the parameter `classes`): each has so many workers, so many chairs for who waits for one, in the
-//! order in which they came, and a patience. Who finds no chair is refused, and may keep a place in the waiting room (`room`) until he comes again.
+//! Classes of requests that need a backend (the parameter `classes`). Each has a number of workers, a queue for them
+//! (its `chairs`, first come, first served), and a patience. A request that finds no free slot in the queue is refused,
+//! and may keep a place in the waiting room (`room`) until its visitor comes again.
 //!
-//! A worker is held by a fetch, from before it begins until it has ended: who waits for somebody else's fetch of the same object, a hit, a stale
-//! object that is delivered while it is refreshed, hold none. A refresh takes a worker that is free, and else isn't begun. A request in a
-//! chair holds no slot among the transactions (`admission`). All of it is under one lock that no hit takes.
+//! A fetch holds a worker from before it begins until it has ended. Hits, requests that wait for another request's
+//! fetch, and stale objects that are delivered while they are refreshed hold none. A refresh takes a free worker or
+//! isn't begun. A request in the queue holds no slot among the transactions (`admission`). Everything is under one lock
+//! that no hit takes.
 
 mod cost;
 mod room;
@@ -32,27 +34,27 @@ use cost::Costs;
 use room::Room;
 use token::Tokens;
 
-/// Seconds of service that are reckoned with before any was seen.
+/// Service time in seconds that is assumed before any was measured.
 const FIRST_GUESS: f64 = 1.0;
 /// A fetch counts so much for the mean service of its class.
 const SERVICE_WEIGHT: f64 = 1.0 / 16.0;
-/// What Retry-After says at most, in seconds.
+/// Longest Retry-After, in seconds.
 const MAX_RETRY: f64 = 3600.0;
-/// Seconds after which a waiting page comes again, at least and at most.
+/// Seconds after which a waiting page reloads, at least and at most.
 const PAGE_SECONDS: (f64, f64) = (2.0, 30.0);
-/// A visitor has gone who is so many times later than his page should have come again,
+/// A visitor counts as gone once the reload is late by this factor
 const MISSED_TIMES: f64 = 3.0;
-/// and so many seconds.
+/// and by this many seconds.
 const MISSED_SECONDS: f64 = 5.0;
 
-/// See the module.
+/// All classes of a worker; see the module.
 #[derive(Debug)]
 pub struct Classes {
     is_on: AtomicBool,
     state: Mutex<State>,
     costs: Costs,
     tokens: Tokens,
-    /// Tells places of one millisecond apart.
+    /// Distinguishes places of the same millisecond.
     serial: AtomicU64,
 }
 
@@ -60,7 +62,7 @@ pub struct Classes {
 struct State {
     classes: Vec<Class>,
     next_id: u32,
-    /// How many workers all classes have together; 0: no limit but their own.
+    /// Workers that all classes may use together; 0: no limit but their own.
     workers: u32,
     busy: u32,
 }
@@ -69,7 +71,7 @@ struct Class {
     id: u32,
     spec: ClassSpec,
     name: Arc<str>,
-    /// It is declared no more: it goes with its last fetch.
+    /// The class isn't declared any more and ends with its last fetch.
     is_retired: bool,
     counters: CounterSet<ClassCounters>,
     busy: u32,
@@ -79,7 +81,7 @@ struct Class {
     service: f64,
 }
 
-/// A request in a chair.
+/// A request that waits in the queue.
 #[derive(Debug, Default)]
 struct Waiter(Mutex<Chair>);
 
@@ -93,34 +95,32 @@ enum Chair {
     Left,
 }
 
-/// Which class a request is in.
+/// The class that a request is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// None.
+    /// The request has no class.
     Free,
-    /// This one.
+    /// The class with this id.
     Class(u32),
     /// VCL named one that isn't declared.
     Unknown,
 }
 
-/// Whether a fetch may begin.
+/// Permission for a fetch to begin, or its refusal.
 #[derive(Debug)]
 pub enum Entry {
-    /// At once.
     Now(Place),
     /// Later: await it, as long as its class has patience.
     Later(PlaceWait),
-    /// No.
     Refused(Refusal),
 }
 
-/// What a request is told that gets no worker.
+/// The facts for the response to a request that gets no worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     /// Name of the class.
     pub class: Arc<str>,
-    /// It has waited, and for too long.
+    /// The request has waited for too long.
     pub is_late: bool,
     /// Seconds after which it may do better.
     pub retry_after: u32,
@@ -128,12 +128,12 @@ pub struct Refusal {
     pub token: Option<String>,
 }
 
-/// Who asks.
+/// The properties of a request that matter to the waiting room.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Visitor<'a> {
     /// The token that came with the request.
     pub token: Option<&'a [u8]>,
-    /// Whether it would show a waiting page.
+    /// The client would show a waiting page.
     pub takes_page: bool,
 }
 
@@ -170,17 +170,17 @@ impl Classes {
         called.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether there are any.
+    /// True if any class is declared.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
     }
 
-    /// What costs of a request's like are remembered by.
+    /// The key by which the costs of similar requests are remembered.
     pub fn cost_key(&self, host: &[u8], url: &[u8]) -> CostKey {
         self.costs.key(host, url)
     }
 
-    /// The class of a request: the one that VCL names, the one for what it costs, or the one for all others.
+    /// The class of a request: the one that VCL names, the one for its estimated cost, or `default`.
     pub fn choose(&self, named: Option<&[u8]>, key: CostKey) -> Choice {
         let cost = if named.is_none() { self.costs.of(key) } else { None };
         let state = self.state.lock();
@@ -201,7 +201,6 @@ impl Classes {
         class.map_or(Choice::Free, |class| Choice::Class(class.id))
     }
 
-    /// Its name.
     pub fn name_of(&self, class: u32) -> Option<Arc<str>> {
         self.state.lock().class(class).map(|class| class.name.clone())
     }
@@ -211,7 +210,7 @@ impl Classes {
     }
 }
 
-/// A worker for a fetch of this class, a chair, or neither.
+/// Takes a worker for a fetch of this class, or a slot in its queue.
 pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -> Entry {
     let (classes, now) = (&sess.engine.classes, sess.engine.clock.real());
     let mut state = classes.state.lock();
@@ -305,13 +304,14 @@ impl State {
         self.classes.retain(|class| !class.is_retired || class.busy > 0 || !class.queue.is_empty());
     }
 
-    /// Calls those in the chairs for whom there are workers: where classes compete, for the one that has least for its share.
+    /// Calls waiting requests for which there are workers. If classes compete, the next worker goes to the one that has
+    /// the fewest for its share.
     fn call_next(&mut self) -> Vec<Waker> {
         let mut called = Vec::new();
         loop {
             let is_full = self.common_free() == 0;
             let ready = self.classes.iter_mut().filter(|class| {
-                // Whoever waits in a class that is gone goes on without one.
+                // A request that waits in a removed class proceeds without one.
                 !class.queue.is_empty() && (class.is_retired || (!is_full && class.busy < class.spec.workers))
             });
             let least = ready.min_by(|a, b| a.load().total_cmp(&b.load()));
@@ -358,7 +358,7 @@ impl Class {
         f64::from(self.busy) / f64::from(self.spec.share.max(1))
     }
 
-    /// Workers and chairs that are free.
+    /// Numbers of free workers and of free slots in the queue.
     fn free(&self, common: u32) -> (u32, u32) {
         let workers = self.spec.workers.saturating_sub(self.busy).min(common);
         (workers, self.spec.chairs.saturating_sub(self.queue.len() as u32))
@@ -380,14 +380,14 @@ impl Class {
         self.counters.service_us.add((service.max(0.0) * 1e6) as u64);
     }
 
-    /// Seconds until somebody who comes now would have a worker, more or less.
+    /// Estimated wait in seconds for a request that comes now.
     fn expected_wait(&self) -> f64 {
         let service = if self.service > 0.0 { self.service } else { FIRST_GUESS };
         let before = self.queue.len() + self.room.len() + 1;
         service * before as f64 / f64::from(self.spec.workers.max(1))
     }
 
-    /// There is no worker and no chair, or none any more, for `key` in the order of those who came.
+    /// Refuses the request `key`, for which there is neither a worker nor a slot in the queue.
     fn refuse(&mut self, key: u64, takes_page: bool, tokens: &Tokens, now: Real) -> Refusal {
         let wait = self.expected_wait();
         let (least, most) = PAGE_SECONDS;
@@ -411,7 +411,7 @@ impl std::fmt::Debug for Class {
     }
 }
 
-/// A worker of a class, held by a fetch; or nothing but the measure of what it costs.
+/// A worker of a class, held by a fetch. Without a class it only measures the cost.
 pub struct Place {
     sess: Rc<Sess>,
     class: Option<(u32, Arc<str>)>,
@@ -426,17 +426,17 @@ impl Place {
         Place { sess: sess.clone(), class, cost, began: sess.engine.clock.mono(), waited }
     }
 
-    /// Of a fetch without a class.
+    /// The place of a fetch without a class.
     pub fn free(sess: &Rc<Sess>, cost: CostKey) -> Self {
         Place { sess: sess.clone(), class: None, cost, began: sess.engine.clock.mono(), waited: 0.0 }
     }
 
-    /// Seconds that its request sat in a chair.
+    /// Seconds that the request waited in the queue.
     pub fn waited(&self) -> f64 {
         self.waited
     }
 
-    /// The backend has answered: that is what it costs.
+    /// Notes the cost, because the backend has responded.
     pub fn answered(&self) {
         let engine = &self.sess.engine;
         engine.classes.costs.learn(self.cost, engine.clock.mono().since(self.began));
@@ -465,7 +465,7 @@ impl std::fmt::Debug for Place {
     }
 }
 
-/// A chair.
+/// A slot in the queue for a worker.
 pub struct PlaceWait {
     sess: Rc<Sess>,
     place: Arc<Waiter>,
@@ -481,7 +481,8 @@ pub struct PlaceWait {
 }
 
 impl PlaceWait {
-    /// It was waited for too long: as [`Entry::Refused`], of who came when this one did.
+    /// Leaves the queue after waiting for too long. The refusal keeps the request's order of arrival, as in
+    /// [`Entry::Refused`].
     pub fn give_up(self, takes_page: bool) -> Refusal {
         let (sess, id, name) = (self.sess.clone(), self.class, self.name.clone());
         let (key, since) = (self.key, self.since);
@@ -496,7 +497,8 @@ impl PlaceWait {
         Refusal { is_late: true, ..class.refuse(key, takes_page, &classes.tokens, now) }
     }
 
-    /// Its client went away. Maybe to come again: a reload is that, too. Then it has the place in the room that it had.
+    /// Leaves the queue because the client went away. It may come again, since a reload looks the same, so its place in
+    /// the waiting room is kept.
     pub fn leave(self) {
         let now = self.sess.engine.clock.real();
         let mut state = self.sess.engine.classes.state.lock();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The waiting room of a class: who found no chair and has a token. Places are numbers in the order in which their visitors came first; one lasts as
-//! long as its visitor comes again in time.
+//! The waiting room of a class, for visitors with a token who found no slot in the queue. Places are numbers in the
+//! order of first arrival. A place lasts as long as its visitor comes again in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::Real;
 
-/// See the module.
+/// The places of a waiting room; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// Until when each is kept, in seconds since 1970.
@@ -15,26 +15,25 @@ pub(super) struct Room {
     spent: BTreeSet<u64>,
 }
 
-/// So many of these are remembered; then tokens of before are good for nothing any more.
+/// Most spent places remembered. Beyond that no token of a former worker is accepted.
 const MAX_SPENT: usize = 10_000;
 
 impl Room {
-    /// How many are in it, those included that have gone and weren't noticed yet.
+    /// Number of places, including those of visitors who left unnoticed.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether the place is there.
     pub fn has(&self, key: u64) -> bool {
         self.places.contains_key(&key)
     }
 
-    /// Whether a place of a former worker may be taken up again.
+    /// True if the place of a former worker may be taken up again.
     pub fn may_restore(&self, key: u64) -> bool {
         self.spent.len() < MAX_SPENT && !self.spent.contains(&key)
     }
 
-    /// How many of those who are there come before `key` (before a newcomer if it is `None`), counted up to `most`.
+    /// Number of visitors before `key` (before a newcomer if it is `None`), counted up to `most`.
     pub fn ahead_of(&mut self, key: Option<u64>, most: usize, now: Real) -> usize {
         let mut ahead = 0;
         let mut from = 0;
@@ -56,7 +55,7 @@ impl Room {
     /// Keeps the place until then; whether there is room for it.
     pub fn keep(&mut self, key: u64, until: f64, most: usize, now: Real) -> bool {
         if self.places.len() >= most && !self.has(key) {
-            // Whoever has gone is looked for among the first ones alone, so that nobody can make this dear.
+            // Only the first places are checked for visitors who left, so that nobody can make this expensive.
             let gone: Vec<u64> =
                 self.places.iter().take(64).filter(|(_, end)| **end < now.0).map(|(k, _)| *k).collect();
             for past in gone {
@@ -70,7 +69,7 @@ impl Room {
         true
     }
 
-    /// Its visitor is let in.
+    /// Removes a place whose visitor is let in.
     pub fn admit(&mut self, key: u64) {
         if self.places.remove(&key).is_none() {
             self.spent.insert(key);

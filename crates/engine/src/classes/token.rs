@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Tokens of the waiting room: a place, signed by the manager's key together with the name of its class (HMAC-SHA-256, 128 bits of it). A place
-//! is when its visitor came first, in milliseconds, and a number that tells apart those of one millisecond.
+//! Tokens of the waiting room: a place, signed together with the name of its class by the manager's key (HMAC-SHA-256,
+//! truncated to 128 bits). A place consists of the time of its visitor's first arrival in milliseconds and a number
+//! that distinguishes those of the same millisecond.
 //!
-//! A token says nothing that its owner couldn't know, and gives nothing but that place, for one time: the room knows who is in it. Only tokens of before
-//! this worker's birth are believed without that, so that a worker's death costs nobody his place.
+//! A token contains nothing that its owner couldn't know, and is good for one use of that place, since the room has a
+//! list of its places. Only tokens from before this worker's start are accepted without being on the list, so that
+//! nobody loses a place when a worker dies.
 
 use base::Real;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Bits of a place that tell apart those of one millisecond.
+/// Bits of a place that distinguish those of the same millisecond.
 const SERIAL_BITS: u32 = 20;
-/// A token is good for so long after its visitor came first.
+/// Seconds for which a token is valid after its visitor first came.
 const LIFETIME_SECONDS: f64 = 6.0 * 3600.0;
 const KEY_BYTES: usize = 8;
 const MAC_BYTES: usize = 16;
 
-/// A place in the order of those who came.
+/// A place in the order of arrival.
 pub(super) fn key(came: Real, serial: u64) -> u64 {
     ((came.0 * 1e3).max(0.0) as u64) << SERIAL_BITS | (serial & ((1 << SERIAL_BITS) - 1))
 }
@@ -62,7 +64,7 @@ impl Tokens {
         (seconds(key) + LIFETIME_SECONDS >= now.0).then_some(key)
     }
 
-    /// Whether the place is of before this worker's birth.
+    /// True if the place is older than this worker.
     pub fn is_former(&self, key: u64) -> bool {
         seconds(key) < self.born.0
     }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The field by which a member of the tier knows another one's request: who asks whom, when, how far the fleet's log must have been
-//! carried out, and a code over these and the request's target that only a member can make (HMAC-SHA256 by the members' common secret).
+//! The header by which a member of the tier recognizes another member's request. It has the names of both nodes, the
+//! time, the position up to which the fleet's log must have been carried out, and a code over these and the request's
+//! target that only a member can make (HMAC-SHA256 with the members' common secret).
 //!
-//! A list of addresses would be less: behind a proxy or on one machine clients and members share addresses. The secret itself never
-//! travels. Who overhears a field can send the same request for the same target to the same node for a minute, and no other.
+//! A list of addresses would be weaker: behind a proxy or on one machine clients and members share addresses. The
+//! secret itself is never sent. Someone who intercepts a header can send the same request for the same target to the
+//! same node for a minute, and no other.
 //!
 //! ```text
 //! Lacquer-Peer: 1 from=a to=b at=1764260000.250 log=3f2a...:17 mac=9c..
@@ -16,28 +18,28 @@ use hmac::{Hmac, KeyInit, Mac};
 use message::{Head, names};
 use sha2::Sha256;
 
-/// The field.
+/// The request header that authenticates a peer's request.
 pub(crate) const LACQUER_PEER: &str = "Lacquer-Peer";
 /// Seconds by which the clocks of two members may differ, both ways.
 const SKEW: f64 = 60.0;
 /// Bytes of a code.
 const MAC_BYTES: usize = 16;
-/// The longest field.
+/// Length of the longest header value accepted.
 const LONGEST: usize = 512;
 
-/// What the members have in common.
+/// The key that the members share.
 pub(crate) struct Secret(Vec<u8>);
 
-/// What a peer says with its request.
+/// The statements in a peer's request header.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hop {
-    /// Who asks.
+    /// The asking node's name.
     pub from: String,
-    /// Who is asked.
+    /// The asked node's name.
     pub to: String,
     /// When, by the asking node's clock.
     pub at: Real,
-    /// How far the log must have been carried out where the answer comes from; `None`: the asking node has no log.
+    /// Position up to which the answering node must have carried out the log; `None`: the asking node has no log.
     pub log: Option<LogPosition>,
     /// Seconds that the object may be old, as something was invalidated at the asking node then; `None`: any age will do.
     pub newer: Option<f64>,
@@ -58,10 +60,10 @@ impl Secret {
         format!("{said} mac={mac}")
     }
 
-    /// What the request's field says, if a member has made it for the node called `own`.
+    /// The statements in the request's header, if a member made them for the node called `own`.
     ///
     /// # Errors
-    /// Why it doesn't count.
+    /// The reason why the header doesn't count.
     pub fn read(&self, head: &Head, own: &str, now: Real) -> Result<Hop, &'static str> {
         if head.count(LACQUER_PEER) != 1 {
             return Err("several fields");

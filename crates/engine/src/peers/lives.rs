@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the owner of a key says of an object beside its head: how long it lives on, so that nobody serves it for longer than the owner does.
+//! The object's lifetime, which a key's owner sends beside the head, so that no node serves an object for longer than
+//! its owner does.
 //!
 //! ```text
 //! Lacquer-Object: age=12.345 ttl=47.655 grace=10.000 keep=0.000 took=0.002 [uncacheable] [hot]
 //! ```
 //!
-//! Seconds. `ttl` is what is left of it, below 0 of an object that is served in its grace; `took`: from the request to the answer, so
-//! that the asking node knows how old the answer can be at most when it comes.
+//! All values are in seconds. `ttl` is the remaining ttl, negative for an object served in grace. `took` is the time
+//! from the request to the response, from which the asking node calculates the response's greatest possible age.
 
 use base::Real;
 
-/// The field.
+/// The response header with the object's lifetime at the owner.
 pub(crate) const LACQUER_OBJECT: &str = "Lacquer-Object";
-/// What an owner says that doesn't answer: why.
+/// The response header in which an owner says why it refuses.
 pub(crate) const LACQUER_REFUSED: &str = "Lacquer-Refused";
-/// The ttl of what the owner serves in its grace: found again it is stale, and asked for anew.
+/// The ttl of an object that the owner serves in grace: it is stale when found again, and is asked for again.
 const MOMENT: f64 = 1e-6;
-/// No life is longer: a century.
+/// Longest lifetime, a century.
 const LONGEST: f64 = 100.0 * 365.0 * 86_400.0;
 
-/// As the field says.
+/// The object's lifetime as the response header gives it, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct OwnerSays {
     pub age: f64,
@@ -27,18 +28,18 @@ pub(crate) struct OwnerSays {
     pub grace: f64,
     pub keep: f64,
     pub took: f64,
-    /// The owner keeps it for nobody.
+    /// The owner doesn't cache the object.
     pub is_uncacheable: bool,
-    /// It is asked for often.
+    /// The object is requested often.
     pub is_hot: bool,
 }
 
-/// An object's lives at the owner, by the asking node's clock: the most that it may have here.
+/// An object's lifetime at the owner, by the asking node's clock: the most that it may have here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct OwnerLives {
-    /// When it was new.
+    /// Moment at which the object was fresh at the origin.
     pub t_origin: Real,
-    /// From then on.
+    /// The ttl in seconds, from `t_origin` on.
     pub ttl: f64,
     pub grace: f64,
     pub keep: f64,
@@ -46,7 +47,7 @@ pub(crate) struct OwnerLives {
 }
 
 impl OwnerSays {
-    /// The field's value.
+    /// The value of the response header.
     pub fn text(&self) -> String {
         let OwnerSays { age, ttl, grace, keep, took, .. } = self;
         let flag = |is: bool, word: &'static str| if is { word } else { "" };
@@ -81,7 +82,7 @@ impl OwnerSays {
         Some(says)
     }
 
-    /// What that means here, of an answer to what was sent then that came then.
+    /// The lifetime here, for a response to a request sent at `sent` that arrived at `came`.
     pub fn lives(&self, sent: Real, came: Real) -> OwnerLives {
         // On its way for no longer than that, both ways.
         let under_way = (came.since(sent) - self.took).max(0.0);
@@ -135,7 +136,7 @@ mod tests {
     }
 
     proptest! {
-        /// However long the answer was under way: nothing lives longer here than where it comes from.
+        /// Checks that no object lives longer here than at its owner, however long the response took.
         #[test]
         fn nothing_outlives_its_owner(age in 0_u32..1000, ttl in -1000_i32..1000, grace in 0_u32..1000, keep in 0_u32..1000,
                                       there in 0_u32..50, took in 0_u32..50, back in 0_u32..50) {
@@ -149,7 +150,7 @@ mod tests {
             let ours = left(&lives, came);
             let theirs = [ttl, ttl + grace, ttl + grace + keep].map(|left| left - (came - answered));
             for (ours, theirs) in ours.into_iter().zip(theirs) {
-                // But for the moment in which it is delivered to who waits for it.
+                // Except for the moment in which it is delivered to the waiting request.
                 prop_assert!(ours <= theirs.max(MOMENT) + 1e-5, "{ours} of {theirs}");
             }
         }

@@ -180,7 +180,7 @@ ATTACKS = [
     Attack("streams without a head", with_request("/", lambda c, at: None, octets=b""), 2_000, (LOAD,)),
     Attack("malformed requests", with_request("/", lambda c, at: None, octets=UPPER), 2_000, (LOAD,)),
     Attack("length broken", with_request("/hang", lambda c, at: None, octets=headers(h3.request("/hang", "POST", [("content-length", "5")])) + frame(DATA, b"hello!")), 2_000, (LOAD,)),
-    Attack("a section that unpacks to much", with_request("/", lambda c, at: None, octets=BOMB), 500, (LOAD,), at_once=1),
+    Attack("a section that expands to much", with_request("/", lambda c, at: None, octets=BOMB), 500, (LOAD,), at_once=1),
     Attack("empty DATA", on_open(frame(DATA)), 20_000, (LOAD,)),
     Attack("DATA of an octet", on_open(frame(DATA, b"x")), 20_000, (LOAD, None), served=1),
     Attack("unknown frames in a request", on_open(frame(UNKNOWN, b"x")), 20_000, (LOAD,)),

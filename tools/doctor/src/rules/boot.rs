@@ -180,12 +180,13 @@ fn lines(host: &Host, files: &[String]) -> Vec<(String, String)> {
     texts.flat_map(of_file).collect()
 }
 
-/// With one blank between words.
+/// The words joined by single blanks.
 fn words(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What the files make of settings, each with the file that has the last word. A dot that belongs to a name (of an interface) is `\u{1}`.
+/// Kernel settings from the files, each with the file that has the last word. A dot within a name (of an interface) is
+/// stored as `\u{1}`.
 fn settings(host: &Host) -> BTreeMap<String, (String, String)> {
     let mut files = files(host, "sysctl.d");
     if host.text("proc/1/comm").is_some_and(|name| name.trim() != "systemd") {

@@ -340,7 +340,7 @@ fn urls(traffic: &Traffic, what: &str, n: impl Fn(&str, &Url) -> u64, least: u64
     listed(all.into_iter().map(|(n, name)| format!("{} {what} of {name}", count(n))).collect())
 }
 
-/// How many there are, as far as they were told apart.
+/// Number of variants as text, with "or more" where counting stopped.
 fn variants(n: usize) -> String {
     let more = if n >= MOST_VARIANTS { " or more" } else { "" };
     format!("{}{more}", count(n as u64))

@@ -383,12 +383,12 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// So many are a finding: one while watched.
+/// Threshold of a finding: `of_all_time` since the machine's start, or 1 while it is watched.
 fn few(host: &Host, of_all_time: u64) -> u64 {
     if host.span() == Span::Boot { of_all_time } else { 1 }
 }
 
-/// How many connections are tracked, and may be.
+/// Number of tracked connections and its limit.
 fn conntrack(host: &Host) -> Option<(u64, u64)> {
     let both = |dir: &str, name: &str| {
         Some((host.sysctl(&format!("{dir}.{name}_count")).ok()?, host.sysctl(&format!("{dir}.{name}_max")).ok()?))
@@ -428,7 +428,7 @@ pub(super) fn driver(host: &Host, interface: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix("DRIVER=")).map(str::to_owned)
 }
 
-/// An interface's packets and what was wrong with them.
+/// An interface's counts of packets and errors.
 struct Interface {
     name: String,
     packets: u64,
@@ -436,7 +436,7 @@ struct Interface {
     drops: u64,
 }
 
-/// Columns of /proc/net/dev.
+/// Columns of receive and transmit counters in /proc/net/dev.
 const PACKETS: [usize; 2] = [1, 9];
 const ERRORS: [usize; 2] = [2, 10];
 /// Kinds of errors that some drivers don't add to those.

@@ -553,7 +553,7 @@ fn all<'a>(server: &'a Server, name: &'a str) -> impl Iterator<Item = (&'a str, 
     })
 }
 
-/// How full the stores are, a line each.
+/// Use of each store, one a line.
 fn stores(server: &Server) -> Vec<String> {
     let free = |store: &str| all(server, "g_space").find(|(name, _)| *name == store).map_or(0, |(_, n)| n);
     let bounded =

@@ -383,7 +383,7 @@ fn mount(host: &Host, path: &Path) -> Result<Mount, String> {
     mount_of(&text, path).ok_or_else(|| "/proc/self/mountinfo is odd".into())
 }
 
-/// What `look` finds at the stores that are in files.
+/// Findings of `look` for each store that is in a file.
 fn of_stores(facts: &Facts, look: impl Fn(&Host, &str, &Mount) -> Option<Finding>) -> crate::rule::Looked {
     let mut findings = Vec::new();
     for store in facts.stores()? {
@@ -407,7 +407,7 @@ fn user_and_threads(status: &str) -> Option<(u64, u64)> {
     Some((number("Uid:")?, number("Threads:")?))
 }
 
-/// Whether we see a part of the machine alone.
+/// True if a container hides the rest of the machine.
 pub(super) fn is_container(host: &Host) -> bool {
     let first = host.text("proc/1/comm");
     first.is_some_and(|name| !["systemd", "init", "runit", "openrc-init", "s6-svscan"].contains(&name.trim()))
@@ -454,7 +454,7 @@ fn unknown_settings(host: &Host, file: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// The setting whose name is most like that: of those that end alike, where there are any.
+/// The setting with the most similar name, preferably among those with the same ending.
 fn nearest(host: &Host, name: &str) -> Option<String> {
     let mut settings = Vec::new();
     let mut dirs = vec![String::new()];

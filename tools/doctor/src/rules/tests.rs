@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Each rule finds its planted fault, and nothing else does; on a sound host and server all are silent.
+//! Each rule finds its planted fault, and no other rule does; on a faultless host and server all are silent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::traffic::{self, Traffic, Url};
 const MANAGER: u64 = 99;
 const WORKER: u64 = 100;
 
-/// A machine on which all is well: files, what they say.
+/// Files of a machine without faults, with their contents.
 const FILES: &[(&str, &str)] = &[
     ("proc/uptime", "1000000.00 1.00\n"),
     ("proc/version", "Linux version 6.1.0-18-amd64 (x)\n"),
@@ -110,7 +110,7 @@ const FILES: &[(&str, &str)] = &[
     ("etc/sysctl.conf", "# none\nnet.core.somaxconn = 4096\n-net.ipv4.gone = 1\nnet/core/rmem_max=4194304\n"),
 ];
 
-/// A server on which all is well: what it counts.
+/// Counters of a server without faults.
 const COUNTERS: &[(&str, u64)] = &[
     ("MGT.uptime", 90_000),
     ("MGT.child_died", 0),
@@ -276,7 +276,7 @@ fn traffic() -> Traffic {
     traffic
 }
 
-/// What plants a rule's fault.
+/// A function that plants a rule's fault.
 type Plant = fn(&mut Bed);
 
 const PLANTS: &[(&str, Plant)] = &[
@@ -563,7 +563,7 @@ fn each_has_a_fault_that_is_planted_and_a_name_of_its_own() {
     assert_eq!(names.len(), declared.len());
 }
 
-/// What the finding of one rule says.
+/// The text of one rule's finding.
 fn said(id: &str, plant: Plant) -> String {
     let mut bed = Bed::sound();
     plant(&mut bed);
@@ -673,7 +673,7 @@ fn no_nameserver_is_the_one_of_this_machine() {
     assert!(rule.why.contains("127.0.0.1"));
 }
 
-/// What was seen, by a rule about the next boot.
+/// Subjects and evidence that a rule about the next boot found.
 fn seen(id: &str, bed: &Bed) -> Vec<(String, String)> {
     let found = bed.findings().into_iter().find(|(rule, _)| *rule == id).map(|(_, found)| found).unwrap_or_default();
     found.into_iter().map(|finding| (finding.subject, finding.evidence.concat())).collect()

@@ -30,7 +30,7 @@ fn read_into(traffic: &mut Traffic, bytes: &[u8]) {
     while grouper.take(|group| group.iter().for_each(|txn| traffic.add(txn))).is_some() {}
 }
 
-/// The transaction's number, how it begins, what it says.
+/// The transaction's number, its Begin record and its other records.
 type Told<'a> = (u32, &'a str, &'a [(Tag, &'a str)]);
 
 fn log(transactions: &[Told<'_>]) -> Vec<u8> {
@@ -45,12 +45,12 @@ fn log(transactions: &[Told<'_>]) -> Vec<u8> {
     bytes
 }
 
-/// What a server wrote about the requests of `record.py`.
+/// The log that a server wrote about the requests of `record.py`.
 fn log_of(records: &[Record]) -> Vec<u8> {
     testkit::recorded::log(records, |name| Tag::from_name(name).expect("a tag").number())
 }
 
-/// What both servers say of the same requests, each with its name.
+/// The traffic that each server logged for the same requests, with the server's name.
 fn both() -> [(&'static str, Traffic); 2] {
     [("Lacquer", recorded::lacquer()), ("Varnish", recorded::varnish())].map(|(name, all)| (name, read(&log_of(&all))))
 }

@@ -3,11 +3,10 @@
 
 /// Steps to a power of ten.
 const STEPS: f64 = 24.0;
-/// The shortest that is told apart: seconds.
+/// Shortest distinguished time, in seconds.
 const LEAST: f64 = 1e-4;
 const MOST: usize = 24 * 9;
 
-/// Times.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     counts: Vec<u64>,

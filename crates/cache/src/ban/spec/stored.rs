@@ -7,7 +7,6 @@ use std::sync::OnceLock;
 use super::{BanSpec, Field, Oper, Pattern, Test, Value};
 
 impl BanSpec {
-    /// Writes it down.
     pub(in crate::ban) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for Test { field, oper, value } in &self.tests {
@@ -31,7 +30,7 @@ impl BanSpec {
         out
     }
 
-    /// Reads it; `None` for what no ban was written as.
+    /// Reads the stored form of a ban; `None` if it is malformed.
     pub(crate) fn decode(mut bytes: &[u8]) -> Option<BanSpec> {
         let mut spec = BanSpec::default();
         while !bytes.is_empty() {
