@@ -638,7 +638,7 @@ def settings_in(report, o, place):
     secret, short = place / "secret", place / "short"
     secret.write_text(SECRET)
     short.write_text("short")
-    for words, wanted in (("a@h", "secret-file"), (f"secret-file={secret}", "wants members"), ("a@h,secret-file=/nonexistent", "/nonexistent"),
+    for words, wanted in (("a@h", "secret-file"), (f"secret-file={secret}", "requires members"), ("a@h,secret-file=/nonexistent", "/nonexistent"),
                           (f"a@h,secret-file={short}", "16 bytes"), (f"a@h,color=red,secret-file={secret}", "no setting color"),
                           (f"fleet,secret-file={secret}", "no --fleet")):
         p = subprocess.run([o.varnishd, "-C", "-n", str(place / "n"), "-b", "127.0.0.1:9", "--peers", words], capture_output=True, text=True, timeout=LIMIT)

@@ -27,7 +27,7 @@ from bed.report import Report, options, until
 LEFT = {"Range", "If-None-Match", "If-Modified-Since", "Upgrade"}
 requests.FIELDS[:] = [f for f in requests.FIELDS if f[0] not in LEFT]
 requests.METHODS[:] = ["HEAD", "POST", "PUT", "DELETE", "OPTIONS"]  # others the old built-in VCL pipes
-DROPPED = {"via", "date", "connection", "accept-ranges", "content-length", "transfer-encoding", "age", "x-varnish", "keep-alive", "retry-after"}
+DROPPED = {"via", "date", "connection", "accept-ranges", "content-length", "transfer-encoding", "age", "x-varnish", "keep-alive", "retry-after", "proxy-status"}
 ASKED_DROPPED = {"x-varnish", "via", "connection", "if-none-match", "if-modified-since", "content-length", "transfer-encoding"}
 # What differs and stays so, by file: the fields it shows in, and why.
 KNOWN = {"3.0_restarts_nested.vcl": (("x-t: ", "x-restarts: "), "vcl_recv ran once more there for a restart beyond max_restarts, before vcl_error")}

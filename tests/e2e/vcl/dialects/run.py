@@ -77,7 +77,7 @@ def pair(report, o, label, tree, name, dialect):
         args = [a for name in sorted(stores) for a in ("-s", f"{name}=malloc,100m")]
         tests = requests.tests_of(vcl)
         relative = new.relative_to(scratch)
-        with oracle.Side(o.genuine, scratch, str(relative), tests, args) as theirs, oracle.Side(o.varnishd, scratch, name, tests, args) as ours:
+        with oracle.Side(o.genuine, scratch, str(relative), tests, args) as theirs, oracle.Side(o.varnishd, scratch, name, tests, [*args, "-p", "proxy_status=off"]) as ours:
             if dialect:
                 ours.server.cli.ask(f"param.set vcl_dialect {dialect}")
             why = theirs.load()
