@@ -266,7 +266,7 @@ def stands_still(report, o):
                 bed.change(["/7"])
                 checked(report, bed, "standing still", 1)
                 status, text = bed.v.cli.ask_raw("ban obj.http.x-url == /8")
-                report.check(status == 300 and b"may not outlive a restart" in text, f"a ban: {status} {text}")
+                report.check(status == 300 and b"may not survive a restart" in text, f"a ban: {status} {text}")
                 bed.change(["/8"])
                 report.check("PONG" in bed.v.cli.ask("ping"), "the CLI is alive")
                 checked(report, bed, "the ban holds", 1)
