@@ -656,7 +656,7 @@ fn purge(worker: &Worker, request: &Request, tags: impl FnOnce(&[Vec<u8>]) -> Re
     let announced = crate::fleet::announce(worker, || Invalidation::Tags { tags, is_soft }, now);
     drop(pending);
     if let Err(reason) = crate::journal::wait(worker) {
-        return Reply::new(Status::Cant, format!("{told}, which may not outlive a restart: {reason}"));
+        return Reply::new(Status::Cant, format!("{told}, which may not survive a restart: {reason}"));
     }
     match announced.map_or(Ok(()), crate::fleet::wait) {
         Ok(()) => Reply::ok(format!("{told}\n")),
