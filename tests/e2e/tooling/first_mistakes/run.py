@@ -180,8 +180,8 @@ def words(t):
             status, said = t.tool("lacquer", "vcl", "check", d / "site.vcl")
             t.report.check(status == 2 and all(want in said for want in wanted) and not any(word in said for word in unwanted), f"vcl check of {text!r}: {status} {said}")
 
-        check("", "error[not-whole]", "Write `vcl 4.1;` as the first line")
-        check("vcl 4.1; backend default none; sub vcl_fetch { }", "It is called vcl_backend_response since 4.0.", unwanted=("error[error]", "vcl_req_host"))
+        check("", "error[version]", "Write `vcl 4.1;` as the first line")
+        check("vcl 4.1; backend default none; sub vcl_fetch { }", "It is called vcl_backend_response since 4.0.", unwanted=("vcl_req_host",))
     with Varnishd(t.varnishd, vcl=VCL) as v:
         status, text = t.tool("varnishadm", "-n", v.n, "param.set", "query_drop", "utm_* fbclid")
         t.report.check(status == 0, f"varnishadm param.set query_drop: {status} {text}")

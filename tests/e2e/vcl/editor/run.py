@@ -457,7 +457,7 @@ def wide(report, lacquer, folder):
     text = "sub a {\n    call elsewhere;\n    set req.http.a = other.thing();\n    set req.url == req.http.x;\n}\n"
     found = editor.open(alone, text)
     report.check("of a part alone that it can't be loaded, and what is its own",
-                 [(d["code"], d["range"]["start"]["line"]) for d in found] == [("not-whole", 0), ("syntax", 3)], found)
+                 [(d["code"], d["range"]["start"]["line"]) for d in found] == [("version", 0), ("syntax", 3)], found)
     report.check("it ends when told to", editor.end() == 0)
     parts = Editor(lacquer, "--part")
     parts.start()
