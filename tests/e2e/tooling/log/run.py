@@ -74,6 +74,19 @@ sub vcl_deliver {
     if (req.url ~ "^/d-synth") { return (synth(200, "Late")); }
     if (req.url ~ "^/d-fail") { return (fail); }
 }
+// The pages of the built-in VCL differ by a line in which Lacquer names itself.
+sub vcl_builtin_synth {
+    set resp.http.Content-Type = "text/html; charset=utf-8";
+    set resp.http.Retry-After = "5";
+    set resp.body = "Error " + resp.status + " " + resp.reason;
+    return (deliver);
+}
+sub vcl_builtin_backend_error {
+    set beresp.http.Content-Type = "text/html; charset=utf-8";
+    set beresp.http.Retry-After = "5";
+    set beresp.body = "Error " + beresp.status + " " + beresp.reason;
+    return (deliver);
+}
 """
 
 LIMIT = 30  # seconds; only ends a hang
