@@ -25,16 +25,16 @@ struct EntrySource {
     in_parentheses: bool,
     addr: Token,
     host: String,
-    /// The mask and the token it came from.
+    /// The mask and its token.
     mask: Option<(u32, Token)>,
-    /// The mask, when it stood after the quotes.
+    /// The mask, if it stood after the quotes: `"10.0.0.0" / 8`.
     mask_after: Option<u32>,
 }
 
 type Seen = HashMap<(IpAddr, u8), (bool, Token)>;
 
 impl Vcc<'_> {
-    /// `acl name { ... }`
+    /// Compiles `acl name { ... }`.
     pub fn acl(&mut self) -> R {
         self.next();
         self.expect_name("ACL")?;
@@ -51,7 +51,7 @@ impl Vcc<'_> {
             self.skip_c(b';')?;
         }
         self.next();
-        // What was warned of is taken.
+        // An entry that only got a warning is accepted.
         decl.pedantic &= self.syntax > 40;
         let index = self.program.acls.len() as u32;
         self.program.acls.push(decl);
@@ -178,7 +178,8 @@ impl Vcc<'_> {
         let net = masked(ip, bits);
         if net != ip && decl.pedantic {
             let say = format!("Non-zero bits in masked part, (maybe use {net}/{bits} ?)\n");
-            // Releases before 7.0 took them without a word, and files of their days say 4.0.
+            // Varnish before 7.0 accepted host bits beyond the mask silently, and files of that time declare `vcl
+            // 4.0;`.
             if self.syntax > 40 {
                 self.hint(
                     "`acl NAME -pedantic { ... }` takes it as that network, as `vcl 4.0;` and releases before 7.0 do.",
@@ -205,7 +206,7 @@ impl Vcc<'_> {
     }
 }
 
-/// `192.168` is a network here, not a short host address: its bytes, and 8 bits of mask for each.
+/// Reads `192.168` as a network, not as a short host address. Returns its bytes and 8 bits of mask for each.
 fn net_notation(text: &str) -> Option<(Ipv4Addr, u32)> {
     let parts: Vec<&str> = text.split('.').collect();
     if parts.len() > 4 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What expressions are made of: literals, names, calls, and properties of them.
+//! The atoms of expressions: literals, names, calls, and properties of them.
 
 use tables::vclvars::Type;
 
@@ -10,13 +10,13 @@ use crate::symbols::{Kind, Ty, What};
 use crate::token::{Tok, Token};
 use crate::vcc::{Access, CompileStopped, LookupScope, R, Vcc};
 
-/// Types that a declaration makes, and a name not yet declared may have.
+/// True for types that a declaration makes and that a name not yet declared may have.
 fn is_global(ty: Ty) -> bool {
     matches!(ty, Ty::T(t) if Kind::of_global(t).is_some())
 }
 
 impl Vcc<'_> {
-    /// `a.property`, `object.method()`
+    /// Compiles an atom followed by `.property` or `.method()`.
     pub fn postfix(&mut self, want: Type) -> R<Expr> {
         let mut e = self.atom(want)?;
         let mut properties = 0;
@@ -165,7 +165,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// A pattern: string constants joined by `+`. Stays on its last token.
+    /// Compiles a pattern: string constants joined by `+`. Stays on its last token.
     fn regex(&mut self) -> R<u32> {
         let first = self.at;
         let mut pattern = self.content(&self.token()).to_vec();
@@ -269,7 +269,7 @@ impl Vcc<'_> {
         Ok(e)
     }
 
-    /// Whether `.method` follows a class's name.
+    /// True if `.method` follows a class's name.
     pub fn names_method(&self, object: &tables::vmods::Object) -> bool {
         self.is_c(b'.') && object.method(&self.text_of(&self.peek(1))).is_some()
     }
@@ -353,7 +353,7 @@ impl Vcc<'_> {
     }
 }
 
-/// In an expression a STRING is one of several strings that `+` may join.
+/// Widens STRING to the type of several strings, which `+` may join.
 fn text_type(mut e: Expr) -> Expr {
     if e.ty == Type::String {
         e.ty = Ty::T(Type::Strings);

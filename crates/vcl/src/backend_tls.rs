@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The attributes of a backend that is spoken to by TLS: `.ssl`, `.ssl_*` and `.certificate`, as Varnish 9 and Varnish
-//! Enterprise have them, and the files of authorities and of revoked certificates.
+//! The TLS attributes of a backend: `.ssl`, `.ssl_*` and `.certificate`, as in Varnish 9 and Varnish Enterprise, and
+//! the files of authorities and of revoked certificates.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::source::TlsFileKind;
 use crate::token::Token;
 use crate::vcc::{R, Vcc};
 
-/// What was given of them so far, and where.
+/// The attributes seen so far, each with its token.
 #[derive(Default)]
 pub(crate) struct TlsFields {
     ssl: Option<(bool, Token)>,
@@ -23,19 +23,19 @@ pub(crate) struct TlsFields {
 }
 
 impl TlsFields {
-    /// Whether one of those that only say yes or no differs from its default.
+    /// True if a yes/no attribute differs from its default.
     fn has_changed_flag(&self) -> bool {
         let is = |given: &Option<(bool, Token)>, value| given.as_ref().is_some_and(|(is, _)| *is == value);
         is(&self.sni, false) || is(&self.verify_peer, false) || is(&self.verify_host, true)
     }
 
-    /// The list of revoked certificates that nothing would look at, since none is checked.
+    /// The list of revoked certificates, if no certificate is verified and nothing would read the list.
     fn revoked_unverified(&self) -> Option<&Token> {
         let is_checked = self.verify_peer.as_ref().is_none_or(|(is, _)| *is);
         self.crl_file.as_ref().filter(|_| !is_checked).map(|(_, token)| token)
     }
 
-    /// The first attribute that means nothing without TLS.
+    /// The first attribute that has no meaning without TLS.
     fn first(&self) -> Option<&Token> {
         let flags = [&self.sni, &self.verify_peer, &self.verify_host];
         flags.into_iter().flatten().map(|(_, token)| token).min_by_key(|token| (token.src, token.start))
@@ -43,7 +43,7 @@ impl TlsFields {
 }
 
 impl Vcc<'_> {
-    /// One of the attributes; `token` is its name.
+    /// Compiles one attribute; `token` is its name.
     pub(crate) fn tls_field(&mut self, field: &str, token: Token, fields: &mut TlsFields) -> R {
         match field {
             "ssl" => fields.ssl = Some((self.flag_field()?, token)),
@@ -59,14 +59,14 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// A number: 0 is no.
+    /// Compiles a number as a flag; 0 is false.
     fn flag_field(&mut self) -> R<bool> {
         let value = self.unsigned()?;
         self.skip_c(b';')?;
         Ok(value != 0)
     }
 
-    /// One of two attributes that say the same, the one `negated`.
+    /// Compiles one of two attributes with the same meaning; `negated` is the inverse of the other.
     fn either_field(&mut self, given: &mut Option<(bool, Token)>, token: Token, negated: bool) -> R {
         let value = self.unsigned()? != 0;
         let value = value != negated;
@@ -83,7 +83,7 @@ impl Vcc<'_> {
         self.skip_c(b';')
     }
 
-    /// The name of a file, which is looked for as included ones are.
+    /// Compiles a file name. The file is searched for like an included one.
     fn file_field(&mut self, kind: TlsFileKind) -> R<TlsFile> {
         let value = self.text_field()?;
         let name = self.content_text(&value);
@@ -93,7 +93,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// What they come to; `None` without TLS.
+    /// Builds the declaration; `None` without TLS.
     pub(crate) fn tls_decl(&mut self, fields: TlsFields, has_path: bool) -> R<Option<TlsDecl>> {
         match fields.ssl {
             Some((true, token)) if has_path => self.fail_at(Code::Field, ".ssl can not be used with .path.\n", &token),
@@ -122,7 +122,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// A file that nothing would read is a mistake. Flags stay without effect, as in Varnish 9, which is worth a word.
+    /// Refuses a file that nothing would read. Flags are ignored with a warning, as in Varnish 9.
     fn without_tls(&mut self, fields: &TlsFields) -> R {
         let files = [
             ("ssl_ca_file", &fields.ca_file),

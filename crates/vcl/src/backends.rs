@@ -11,14 +11,14 @@ use crate::symbols::{Kind, What};
 use crate::token::{Tok, Token};
 use crate::vcc::{LookupScope, R, Vcc};
 
-/// The fields seen so far, each once.
+/// The attributes seen so far; each may occur once.
 struct Fields(Vec<(String, Token)>);
 
-/// The port of a backend that names none, and of one that is spoken to by TLS.
+/// Default port without TLS; the next constant is the one with TLS.
 const PORT: u16 = 80;
 const TLS_PORT: u16 = 443;
 
-/// Attributes of a backend.
+/// Attributes of a backend, without the dot.
 pub const BACKEND_FIELDS: [&str; 23] = [
     "host",
     "port",
@@ -31,7 +31,7 @@ pub const BACKEND_FIELDS: [&str; 23] = [
     "max_connections",
     "proxy_header",
     "preamble",
-    // Of later releases:
+    // Attributes of Varnish releases after 7.1:
     "wait_limit",
     "wait_timeout",
     "ssl",
@@ -43,15 +43,15 @@ pub const BACKEND_FIELDS: [&str; 23] = [
     "ssl_ca_file",
     "ssl_crl_file",
     "certificate",
-    // Of ours:
+    // Attributes of our own:
     "proto",
 ];
-/// Attributes of a probe.
+/// Attributes of a probe, without the dot.
 pub const PROBE_FIELDS: [&str; 9] =
     ["url", "request", "expected_response", "timeout", "interval", "window", "threshold", "initial", "expect_close"];
 
 impl Vcc<'_> {
-    /// `.name =`: which field.
+    /// Reads `.name =` and returns the attribute.
     fn field(&mut self, known: &[&'static str], seen: &mut Fields) -> R<(&'static str, Token)> {
         self.skip_c(b'.')?;
         self.expect(Tok::Id)?;
@@ -75,7 +75,7 @@ impl Vcc<'_> {
         Ok((field, token))
     }
 
-    /// Two fields that exclude each other.
+    /// Refuses the second of two attributes that exclude each other.
     fn only_one(&mut self, what: &str, did: &mut Option<Token>, token: Token) -> R {
         if let Some(first) = did.replace(token) {
             self.begin(Code::Redefined, &format!("{what} redefinition at:\n"));
@@ -99,7 +99,7 @@ impl Vcc<'_> {
         Ok(Some(seconds))
     }
 
-    /// `probe name { ... }`
+    /// Compiles `probe name { ... }`.
     pub fn probe(&mut self) -> R {
         self.next();
         self.expect_name("backend probe")?;
@@ -214,7 +214,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// `backend name { ... }`
+    /// Compiles `backend name { ... }`.
     pub fn backend(&mut self) -> R {
         let first = self.token();
         self.next();
@@ -252,7 +252,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// Adds a backend whose name is the token at `name_at`.
+    /// Adds a backend; `name_at` is the token of its name.
     fn add_backend(&mut self, decl: BackendDecl, name_at: usize) -> u32 {
         self.program.backends.push(decl);
         let index = self.program.backends.len() as u32 - 1;
@@ -380,10 +380,11 @@ impl Vcc<'_> {
         }
     }
 
-    /// What `.proto` comes to beside the other attributes.
+    /// Checks `.proto` against the other attributes.
     fn checked_proto(&mut self, given: Option<(OriginProto, Token)>, decl: &BackendDecl) -> R<OriginProto> {
         match given {
-            // Who speaks TLS can ask; a connection that many requests share can't begin with one client's address.
+            // A TLS client can negotiate the protocol (ALPN). A connection that many requests share can't begin with
+            // the PROXY header of one client.
             None if decl.tls.is_some() && decl.proxy_header == 0 => Ok(OriginProto::Auto),
             None => Ok(OriginProto::Http1),
             Some((OriginProto::Auto, token)) if decl.tls.is_none() => {
@@ -457,7 +458,7 @@ impl Vcc<'_> {
         Ok(BackendAddress::Inet { host, port, v4: resolved.v4, v6: resolved.v6, name })
     }
 
-    /// A name that may have any number of addresses: the run time looks for them.
+    /// Returns an address that is resolved at run time; the name may have any number of addresses.
     fn lazy_address(&mut self, name: HostName, token: &Token, port: Option<String>) -> BackendAddress {
         if name.found.is_empty() {
             let shown = self.text_of(token);

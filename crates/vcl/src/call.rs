@@ -12,7 +12,7 @@ use crate::token::{Tok, Token};
 use crate::vcc::{Access, R, Vcc};
 
 impl Vcc<'_> {
-    /// After a function's name: its arguments.
+    /// Compiles the arguments of a function; the current token follows its name.
     pub fn function_call(&mut self, import: u32, func: &'static Func, sym: SymId) -> R<Expr> {
         let name_at = self.at.saturating_sub(1);
         let args = self.arguments(func.name, func.args)?;
@@ -21,18 +21,18 @@ impl Vcc<'_> {
         Ok(self.call_site(import, Callee::Function(func.name.to_owned()), args, func.ret, func.effect == Effect::Pure))
     }
 
-    /// After a method's name.
+    /// Compiles the arguments of a method; the current token follows its name.
     pub fn method_call(&mut self, object: u32, method: &'static Func, _name: &Token) -> R<Expr> {
         let import = self.program.objects[object as usize].import;
         let name_at = self.at.saturating_sub(1);
         let args = self.arguments(method.name, method.args)?;
         self.note_work(name_at, method);
         let callee = Callee::Method(object, method.name.to_owned());
-        // An object may have been changed in between.
+        // The call isn't pure: the object may have changed since the last one.
         Ok(self.call_site(import, callee, args, method.ret, false))
     }
 
-    /// After a class's name in `new`.
+    /// Compiles the arguments of a constructor in `new`; the current token follows the class's name.
     pub fn constructor_call(&mut self, object: u32, class: &'static Object) -> R<Expr> {
         let import = self.program.objects[object as usize].import;
         let args = self.arguments(class.name, class.args)?;
@@ -46,7 +46,7 @@ impl Vcc<'_> {
         Expr::new(Node::Call(site, args), ty)
     }
 
-    /// `(...)`: one expression for each parameter.
+    /// Compiles `(...)`: one expression for each parameter.
     fn arguments(&mut self, name: &str, params: &'static [Arg]) -> R<Vec<Expr>> {
         let args = self.all_arguments(params);
         if args.is_err() {

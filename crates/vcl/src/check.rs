@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What only the whole program shows: names without use or definition, recursion, actions and variables that the
-//! calling subroutine of the machine doesn't have. Each procedure is visited once per machine subroutine, so a deep
-//! web of calls costs no more than its edges.
+//! Checks that need the whole program: unused and undefined names, recursion, and actions and variables that the
+//! calling machine subroutine doesn't have. Each procedure is visited once per machine subroutine, so the cost of a
+//! deep call graph is linear in its edges.
 
 use tables::vclvars::{Method, Methods, Return};
 
@@ -18,7 +18,7 @@ fn complaint(access: Access) -> &'static str {
     }
 }
 
-/// Deepest chain of calls.
+/// Maximum depth of calls.
 const MAX_CALLS: usize = 500;
 
 impl Vcc<'_> {
@@ -86,7 +86,7 @@ impl Vcc<'_> {
 
     // --- actions
 
-    /// Recursion is looked for from every subroutine, called or not.
+    /// Checks recursion and actions, starting from every subroutine, called or not.
     fn check_actions(&mut self, sub: usize) -> R {
         let method = self.procs[sub].method;
         let allowed = method.map_or(u32::MAX, |m| m.returns().iter().fold(0, |set, r| set | 1 << *r as u32));
@@ -220,7 +220,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// The first use that `method` doesn't allow. Variables that nobody may set are said here.
+    /// The first use that `method` doesn't allow. Reports variables that can't be set anywhere.
     fn illegal_use(&mut self, sub: usize, method: Method) -> R<Option<Use>> {
         for n in 0..self.procs[sub].uses.len() {
             let mut u = self.procs[sub].uses[n];
@@ -252,7 +252,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// From which machine subroutines all that a procedure does is allowed.
+    /// The machine subroutines in which everything that a procedure does is allowed.
     pub fn possible_methods(&self, sub: usize) -> Methods {
         let mut visited = vec![false; self.procs.len()];
         let mut todo = vec![sub];

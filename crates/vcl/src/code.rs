@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The kinds of mistakes that the compiler knows: one table of codes, each with what it means and an example that fails and
+//! The kinds of mistakes that the compiler knows: a table of codes, each with an explanation, an example that fails and
 //! one that works. `lacquer vcl codes` prints it.
 
 use std::fmt;
 
 macro_rules! codes {
     ($($name:ident $word:literal: $title:literal, $about:literal, $bad:literal => $good:literal;)*) => {
-        /// A kind of mistake. Its word is stable: editors, scripts and people know it by that.
+        /// A kind of mistake. Its word is stable: editors, scripts and people refer to it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs, reason = "the table documents each")]
         pub enum Code {
@@ -14,10 +14,9 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All of them, in the order of the table.
+            /// All codes in the order of the table.
             pub const ALL: &[Code] = &[$(Code::$name,)*];
 
-            /// What the table says of it.
             pub fn about(self) -> &'static About {
                 match self {
                     $(Code::$name => &About { word: $word, title: $title, text: $about, bad: $bad, good: $good },)*
@@ -27,27 +26,25 @@ macro_rules! codes {
     };
 }
 
-/// What is to be known of a code.
+/// The documentation of a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
-    /// How it is written.
+    /// The code as printed.
     pub word: &'static str,
-    /// What is wrong, in a few words.
     pub title: &'static str,
-    /// Why it is wrong and what to do.
+    /// The reason, and how to fix it.
     pub text: &'static str,
-    /// VCL that fails with this code. Without a `backend` and a version of its own it stands behind [`PREAMBLE`]. Empty if
-    /// no VCL is to blame.
+    /// VCL that fails with this code. Unless it declares a version and a `backend`, [`PREAMBLE`] comes first. Empty if
+    /// the mistake isn't in VCL.
     pub bad: &'static str,
-    /// The same VCL without the mistake.
     pub good: &'static str,
 }
 
-/// What examples leave out.
+/// The lines that examples omit.
 pub const PREAMBLE: &str = "vcl 4.1;\nbackend default none;\n";
 
 impl About {
-    /// An example as a whole file.
+    /// The complete file for an example.
     pub fn whole(example: &str) -> String {
         if example.contains("backend ") { example.to_owned() } else { format!("{PREAMBLE}{example}") }
     }
@@ -60,22 +57,22 @@ impl fmt::Display for Code {
 }
 
 impl Code {
-    /// The code of that word.
+    /// The code for a word.
     pub fn find(word: &str) -> Option<Code> {
         Code::ALL.iter().copied().find(|code| code.about().word == word)
     }
 
-    /// The code whose word is most like `word`, if one is.
+    /// The code whose word is most similar to `word`, if one is close enough.
     pub fn nearest(word: &str) -> Option<Code> {
         crate::hint::nearest(word, Code::ALL.iter().map(|code| code.about().word)).and_then(Code::find)
     }
 
-    /// Whether what it is about could be left out: editors show it faded.
+    /// True if the code at fault could be deleted; editors show it faded.
     pub fn is_unnecessary(self) -> bool {
         matches!(self, Code::Unused | Code::Unreachable)
     }
 
-    /// Whether it is about a name that another file of the same VCL may declare.
+    /// True if the mistake is a name that another file of the same VCL may declare.
     pub fn is_unknown_name(self) -> bool {
         matches!(self, Code::UnknownName | Code::Undeclared)
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Messages as values, and varnishd's text for them: `('<vcl.inline>' Line 3 Pos 9) -- (Pos 12)`, the line, and the line of
-//! marks below it.
+//! Messages as values, and varnishd's text for them: `('<vcl.inline>' Line 3 Pos 9) -- (Pos 12)`, the source line, and
+//! a line of marks below it.
 //!
-//! While a message is made it is a [`Draft`], whose places are stretches of sources by number. [`Draft::error`] and
-//! [`Draft::warning`] make the [`Diagnostic`] of it, whose places are in the files as they were written.
+//! A message under construction is a [`Draft`]; its places are byte ranges of numbered sources. [`Draft::error`] and
+//! [`Draft::warning`] convert it to a [`Diagnostic`], whose places are in the files as written.
 
 use std::fmt::{self, Write};
 use std::ops::Range;
@@ -11,73 +11,68 @@ use std::ops::Range;
 use crate::code::Code;
 use crate::token::{Source, Token};
 
-/// A stretch of a source: which, start and end.
+/// A byte range of a source: source number, start, end.
 pub(crate) type Span = (u32, u32, u32);
 
-/// How bad something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// The VCL can't be loaded.
     Error,
-    /// It can, and may not do what its author thinks.
+    /// The VCL loads, but may not do what its author expects.
     Warning,
 }
 
-/// A stretch of a file as it was written.
+/// A byte range of a file as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The file, as messages name it.
     pub source: String,
-    /// The bytes.
     pub at: Range<usize>,
-    /// Line of the first of them, from 1.
+    /// Line of the first byte, from 1.
     pub line: u32,
-    /// Column of the first of them in bytes, from 1; a tab goes to the next multiple of eight.
+    /// Column of the first byte, from 1; a tab advances to the next multiple of eight.
     pub column: u32,
 }
 
-/// What a program can do itself about a message that leaves one thing to do.
+/// An automatic correction of a mistake that has only one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fix<At = Place> {
-    /// What it does, as an editor's menu shows it.
+    /// Label in an editor's menu.
     pub title: String,
-    /// Stretches, which don't overlap, and what to put there.
+    /// Ranges, which don't overlap, and their replacements.
     pub edits: Vec<(At, String)>,
 }
 
-/// One thing that is wrong with a VCL.
+/// One error or warning about a VCL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
     pub severity: Severity,
-    /// The kind of mistake.
     pub code: Code,
-    /// What is wrong, in lines without places.
+    /// The message, in lines without places.
     pub message: String,
-    /// Where; `None` = in no one place.
+    /// `None` if the message isn't about one place.
     pub place: Option<Place>,
-    /// Other places that belong to it, and what is to be said there.
+    /// Related places, each with its own text.
     pub labels: Vec<(String, Place)>,
-    /// What to do about it.
+    /// Instructions for fixing the mistake.
     pub hint: Option<String>,
-    /// The same, for a program.
     pub fix: Option<Fix>,
-    /// All of it as varnishd's compiler writes it.
+    /// The complete message as varnishd's compiler writes it.
     pub text: String,
 }
 
 impl Diagnostic {
-    /// An error about no place.
+    /// An error without a place.
     pub fn error(code: Code, message: &str) -> Diagnostic {
         Draft::new(code, message).error(&[])
     }
 }
 
-/// What is wrong with a VCL, in the order in which it was found.
+/// Errors and warnings in the order in which they were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
-/// As varnishd's compiler writes it: it ends with the first error.
+/// Writes varnishd's text, which ends with the first error.
 impl fmt::Display for Diagnostics {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for one in &self.0 {
@@ -96,17 +91,17 @@ impl From<Diagnostic> for Diagnostics {
     }
 }
 
-/// A place of a message that is made.
+/// A place of a draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Token(Span),
-    /// From the first token to the last.
+    /// A range: first token and last token.
     Range(Span, Span),
-    /// A whole line of a source, in front of the words.
+    /// A whole line of a source (source, line), shown before the text.
     Line(u32, u32),
 }
 
-/// What to do about a mistake, in words, and for a program if that is one thing.
+/// Instructions for fixing a mistake, with an automatic correction if there is only one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hint {
     pub text: String,
@@ -134,7 +129,7 @@ impl Fix<Span> {
         Fix::one(format!("Replace by {new}"), at, new)
     }
 
-    /// Puts `new` behind a stretch.
+    /// Inserts `new` after a range.
     pub fn insert((src, _, end): Span, new: &str) -> Self {
         Fix::one(format!("Insert {}", new.trim()), (src, end, end), new)
     }
@@ -144,11 +139,11 @@ impl Fix<Span> {
     }
 }
 
-/// A message that is made.
+/// A message under construction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Draft {
     code: Option<Code>,
-    /// Words, and the place that is shown behind them.
+    /// Pieces of text, each with the place that is shown after it.
     parts: Vec<(String, Option<Mark>)>,
     hint: Option<String>,
     fix: Option<Fix<Span>>,
@@ -159,21 +154,21 @@ impl Draft {
         Draft { code: Some(code), parts: vec![(text.into(), None)], hint: None, fix: None }
     }
 
-    /// `text`, and a place.
+    /// A draft of `text` and a place.
     pub fn at(code: Code, text: impl Into<String>, span: Span) -> Draft {
         let mut draft = Draft::new(code, text);
         draft.show(span);
         draft
     }
 
-    /// `text`, and a whole line.
+    /// A draft of `text` and a whole line.
     pub fn line(code: Code, text: String, source: u32, line: u32) -> Draft {
         let mut draft = Draft::new(code, text);
         draft.mark(Mark::Line(source, line));
         draft
     }
 
-    /// The kind of mistake; the first that is named is the nearest to it.
+    /// Sets the kind of mistake. The first call wins: it is the most specific.
     pub fn code(&mut self, code: Code) {
         self.code.get_or_insert(code);
     }
@@ -204,7 +199,7 @@ impl Draft {
         self.mark(Mark::Range(first, last));
     }
 
-    /// What to do about it; the first hint is the nearest to the mistake.
+    /// Sets the hint. The first call wins: it is the most specific.
     pub fn hint(&mut self, hint: Hint) {
         if self.hint.is_none() {
             self.hint = Some(hint.text);
@@ -221,13 +216,13 @@ impl Draft {
         self
     }
 
-    /// What to do about a message whose words say that themselves.
+    /// Adds a correction to a message whose text already explains it.
     pub fn fixed(mut self, fix: Option<Fix<Span>>) -> Draft {
         self.fix = fix;
         self
     }
 
-    /// The first place that it shows.
+    /// The first place that the message shows.
     pub fn first_place(&self) -> Option<Span> {
         self.parts.iter().find_map(|(_, mark)| match mark {
             Some(Mark::Token(span) | Mark::Range(span, _)) => Some(*span),
@@ -244,7 +239,7 @@ impl Draft {
         self.finish(Severity::Warning, "(That was just a warning)\n", sources)
     }
 
-    /// `end` is how varnishd's text ends.
+    /// Completes the message; `end` is the last line of varnishd's text.
     pub fn finish(self, severity: Severity, end: &str, sources: &[Source]) -> Diagnostic {
         let (mut message, mut place, mut labels) = (Vec::new(), None, Vec::new());
         for (words, mark) in &self.parts {
@@ -272,19 +267,19 @@ impl Draft {
     }
 }
 
-/// A line without what only leads to the place behind it.
+/// Strips the words that only introduce the place after the line.
 fn bare(line: &str) -> &str {
     let line = line.trim().trim_end_matches(" at").trim_end_matches(':');
     if matches!(line, "at" | "At") { "" } else { line }
 }
 
-/// What is quoted from files must not reach a terminal as commands.
+/// Replaces control characters: text quoted from files must not reach a terminal as commands.
 fn printable(text: String) -> String {
     let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t';
     if text.contains(is_odd) { text.replace(is_odd, "?") } else { text }
 }
 
-/// As varnishd's compiler writes it.
+/// Renders the message as varnishd's compiler writes it.
 fn text_of(parts: &[(String, Option<Mark>)], sources: &[Source]) -> String {
     let mut out = String::new();
     for (words, mark) in parts {
@@ -319,20 +314,20 @@ fn place_of(sources: &[Source], mark: Mark) -> Place {
     };
     let source = &sources[src as usize];
     let (from, to) = (clamp(&source.text, start), clamp(&source.text, end));
-    // An end takes the place of what stands there, as a mark does.
+    // A range that ends at a character covers it, as a mark does.
     let is_there = source.text.get(from).is_some_and(|c| !matches!(c, b'\n' | b'\r'));
     let (line, column) = line_and_pos(&source.text, from);
     Place { source: source.name.clone(), at: from..to.max(from + usize::from(is_there)), line, column }
 }
 
-/// A fix of the files as written; `None` if a part of it is about words that a translation changed.
+/// Converts a fix to the files as written; `None` if a part of it is in text that the translation changed.
 fn fix_of(fix: Fix<Span>, sources: &[Source]) -> Option<Fix> {
     let bytes = |(src, start, end): Span| sources[src as usize].text.get(start as usize..end as usize);
     let edit = |((src, start, end), new): (Span, String)| {
         let (src, start, end) = match &sources[src as usize].map {
             None => (src, start, end),
             Some(map) => {
-                // An insertion goes behind a byte.
+                // An insertion is placed after a byte.
                 let from = if start == end { start.saturating_sub(1) } else { start };
                 let found = map.origin(from, end).filter(|found| bytes(*found) == bytes((src, from, end)))?;
                 if start == end { (found.0, found.2, found.2) } else { found }
@@ -346,7 +341,7 @@ fn fix_of(fix: Fix<Span>, sources: &[Source]) -> Option<Fix> {
     Some(Fix { title: fix.title, edits })
 }
 
-/// Most bytes of a line that are quoted.
+/// Maximum number of bytes quoted from a line.
 const QUOTED: usize = 400;
 
 fn line_start(text: &[u8], at: usize) -> usize {
@@ -357,7 +352,7 @@ fn clamp(text: &[u8], at: u32) -> usize {
     (at as usize).min(text.len())
 }
 
-/// Line and column, from 1; a tab goes to the next multiple of eight.
+/// Line and column, from 1; a tab advances to the next multiple of eight.
 pub(crate) fn line_and_pos(text: &[u8], at: usize) -> (u32, u32) {
     let start = line_start(text, at);
     let line = text[..start].iter().filter(|c| **c == b'\n').count() + 1;
@@ -378,8 +373,8 @@ fn coordinate(out: &mut String, source: &Source, at: u32, short: bool) {
     }
 }
 
-/// Quotes the line that begins at `start` and marks what lies in `from..to`. Of a very long line only what is around
-/// the mark.
+/// Quotes the line that begins at `start` and marks the bytes in `from..to`. A very long line is cut to the
+/// surroundings of the mark.
 fn quote(out: &mut String, text: &[u8], start: usize, from: u32, to: u32) {
     let (mut quoted, mut marks, mut column) = (Vec::new(), String::new(), 0usize);
     let before = (from as usize).saturating_sub(start);
@@ -406,19 +401,18 @@ fn quote(out: &mut String, text: &[u8], start: usize, from: u32, to: u32) {
     let _ = writeln!(out, "{}\n{marks}", String::from_utf8_lossy(&quoted));
 }
 
-/// The token that one of translated text stands for; itself when it is of a source as written.
+/// The original token for a token of translated text; the token itself if its source wasn't translated.
 pub(crate) fn origin(sources: &[Source], token: &Token) -> Token {
     let (src, start, end) = origin_of(sources, token.span());
     Token { src, start, end, ..*token }
 }
 
-/// The same of any stretch.
+/// The original range for any range.
 fn origin_of(sources: &[Source], span: Span) -> Span {
     let map = sources[span.0 as usize].map.as_ref();
     map.and_then(|map| map.origin(span.1, span.2)).unwrap_or(span)
 }
 
-/// Shows one token.
 fn show(out: &mut String, sources: &[Source], span: Span) {
     let (src, start, end) = origin_of(sources, span);
     let source = &sources[src as usize];
@@ -429,13 +423,14 @@ fn show(out: &mut String, sources: &[Source], span: Span) {
     out.push('\n');
 }
 
-/// Where a stretch begins and ends in the files as written. One that was put together from several places is shown at the first.
+/// The first and last range in the files as written. If the range was assembled from several places, only the first is
+/// shown.
 fn ends_of(sources: &[Source], first: Span, last: Span) -> (Span, Span) {
     let (first, last) = (origin_of(sources, first), origin_of(sources, last));
     (first, if first.0 == last.0 && first.1 > last.1 { first } else { last })
 }
 
-/// Shows the stretch from `first` to `last`, both included.
+/// Shows the range from `first` to `last`, both included.
 fn show_range(out: &mut String, sources: &[Source], first: Span, last: Span) {
     let (first, last) = ends_of(sources, first, last);
     let (s1, s2) = (&sources[first.0 as usize], &sources[last.0 as usize]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! From typed expressions to bytecode. Tests are fused to the branch that follows; text is built in a buffer.
+//! Generates bytecode from typed expressions. Tests are fused with the branch that follows; text is built in a buffer.
 
 use tables::vclvars::Type;
 
@@ -9,7 +9,7 @@ use crate::program::{Compare, Op};
 use crate::symbols::Ty;
 use crate::vcc::{CompileStopped, MAX_OPS, R, Vcc};
 
-/// How a body is set.
+/// A way of setting a body.
 pub(crate) struct BodyPart {
     pub append: bool,
 }
@@ -34,22 +34,22 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// A place that `VCL_trace` shows: the current token.
+    /// Emits a place that `VCL_trace` shows: the current token.
     pub fn step(&mut self) {
         self.steps += 1;
         let statement = self.statement_place.take();
-        // A full program is refused by the next op.
+        // The next op reports that the program is too large.
         let _ = self.emit(Op::Step { count: self.steps });
         self.statement_place = statement;
     }
 
-    /// Emits a jump to be patched; gives its index.
+    /// Emits a jump to be patched; returns its index.
     pub fn emit_jump(&mut self, op: Op) -> R<usize> {
         self.emit(op)?;
         Ok(self.procs[self.current.expect("code is in a subroutine")].code.len() - 1)
     }
 
-    /// Makes these jumps go to what comes next.
+    /// Patches these jumps to the next op.
     pub fn patch(&mut self, jumps: &[usize]) {
         let code = &mut self.procs[self.current.expect("code is in a subroutine")].code;
         let here = code.len() as u32;
@@ -61,11 +61,11 @@ impl Vcc<'_> {
         }
     }
 
-    /// Evaluates `cond` and jumps when it is `when`; falls through otherwise. Gives the jumps to patch.
+    /// Evaluates `cond` and jumps if it equals `when`; falls through otherwise. Returns the jumps to patch.
     pub fn emit_branch(&mut self, cond: &Expr, when: bool) -> R<Vec<usize>> {
         match &cond.node {
             Node::Not(inner) => self.emit_branch(inner, !when),
-            // `a && b` is false when any is; `a || b` is true when any is.
+            // `a && b` is false if any operand is; `a || b` is true if any operand is.
             Node::All(parts) if !when => self.branch_any(parts, false),
             Node::Any(parts) if when => self.branch_any(parts, true),
             Node::All(parts) => self.branch_last(parts, true),
@@ -99,7 +99,7 @@ impl Vcc<'_> {
         Ok(jumps)
     }
 
-    /// Sets the flag to a condition that has no parts; says whether the flag is the inverse of it.
+    /// Sets the flag to a condition without parts. Returns whether the flag is inverted.
     fn emit_test(&mut self, cond: &Expr) -> R<bool> {
         match &cond.node {
             Node::Truth(inner) => {
@@ -167,7 +167,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// Pushes a value.
     pub fn emit_value(&mut self, e: Expr) -> R {
         self.push(&e)
     }
@@ -193,7 +192,7 @@ impl Vcc<'_> {
             Node::Header(head, field) => Op::PushHeader { head: *head, field: *field },
             Node::Var(var) => Op::PushVar { var: *var },
             Node::Store(index) => Op::PushStore { index: *index },
-            // Symbols for now; linking puts the declarations' indices in.
+            // Symbols; linking replaces them with the declarations' indices.
             Node::Backend(sym) => Op::PushBackend { index: *sym },
             Node::Probe(sym) => Op::PushProbe { index: *sym },
             Node::Acl(sym) => Op::PushAcl { index: *sym },
@@ -257,7 +256,8 @@ impl Vcc<'_> {
         self.emit(op)
     }
 
-    /// An argument of a module's function. The end of a text's first piece is marked: some messages show no more of it.
+    /// Pushes an argument of a module's function. The end of a text's first piece is marked because some messages show
+    /// only that piece.
     fn push_argument(&mut self, arg: &Expr) -> R {
         let Node::Join(parts) = &arg.node else { return self.push(arg) };
         let (Some(first), rest) = (parts.first(), &parts[1..]) else { return self.push(arg) };
@@ -267,7 +267,7 @@ impl Vcc<'_> {
         self.emit(Op::TextClose)
     }
 
-    /// A condition as a BOOL.
+    /// Pushes a condition as a BOOL.
     fn push_condition(&mut self, e: &Expr) -> R {
         let no = self.emit_branch(e, false)?;
         self.emit(Op::PushBool { value: true })?;
@@ -278,7 +278,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// Opens a buffer and fills it with a text.
+    /// Opens a buffer and appends a text.
     pub fn emit_text(&mut self, e: Expr) -> R {
         match e.node {
             Node::Join(parts) => self.open_text(&parts),
@@ -315,7 +315,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// `hash_data(...)`: each part is a piece of its own.
+    /// Emits `hash_data(...)`; each part is hashed as a separate piece.
     pub fn emit_hash(&mut self, e: Expr) -> R {
         let parts = match e.node {
             Node::Join(parts) => parts,
@@ -332,7 +332,7 @@ impl Vcc<'_> {
         self.emit(Op::HashEnd)
     }
 
-    /// `synthetic()`: each piece is added to the body, one that isn't set as `(null)`.
+    /// Emits `synthetic()`: each piece is appended to the body, an unset one as `(null)`.
     pub fn emit_synthetic(&mut self, e: Expr) -> R {
         let parts = match e.node {
             Node::Join(parts) => parts,
@@ -359,7 +359,7 @@ impl Vcc<'_> {
         self.emit(Op::SetBodyText { append: part.append })
     }
 
-    /// A call that is a statement.
+    /// Emits a call used as a statement.
     pub fn emit_statement(&mut self, e: Expr) -> R {
         let void = match &e.node {
             Node::Call(site, _) => self.program.calls[*site as usize].returns == Type::Void,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Expressions: precedence, types and conversions. `want` is the type that the surroundings hope for; it decides what
-//! literals are, and whether `+` joins text.
+//! Expressions: precedence, types and conversions. `want` is the type that the context prefers; it determines the types
+//! of literals, and whether `+` joins text.
 
 use tables::vclvars::Type;
 
@@ -11,7 +11,7 @@ use crate::symbols::Ty;
 use crate::token::Tok;
 use crate::vcc::{R, Vcc};
 
-/// `+` and `-`: operator, types of the operands, type of the result. Everything else that has `+` is text.
+/// Typed uses of `+` and `-`: operator, types of the operands, type of the result. Any other `+` joins text.
 const ADDS: [(Math, Type, Type, Type); 15] = {
     use Math::{Add, Sub};
     use Type::{Bytes, Duration, Int, Real, Time};
@@ -79,10 +79,10 @@ const COMPARISONS: [(Tok, Compare); 6] = [
 ];
 
 impl Vcc<'_> {
-    /// An expression of type `want`, conversions included.
+    /// Compiles an expression of type `want`, conversions included.
     pub fn expr(&mut self, want: Type) -> R<Expr> {
         let first = self.at;
-        // A body may be a blob; varnishd 7.1.1 therefore refuses `resp.status + " "` for it, which 6.x took as text.
+        // A body may be a BLOB, so varnishd 7.1.1 refuses `resp.status + " "` for it; 6.x accepted that as text.
         let hoped = if is_text(want) || want == Type::Body { Type::Strings } else { want };
         let mut e = self.any(hoped)?;
         if e.ty == want {
@@ -132,7 +132,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// `a || b`
+    /// Compiles a chain of `||`.
     pub fn any(&mut self, want: Type) -> R<Expr> {
         self.enter()?;
         let e = self.logic(want, Tok::Or, "||", Self::all, Node::Any);
@@ -140,7 +140,7 @@ impl Vcc<'_> {
         e
     }
 
-    /// `a && b`
+    /// Compiles a chain of `&&`.
     fn all(&mut self, want: Type) -> R<Expr> {
         self.logic(want, Tok::And, "&&", Self::not, Node::All)
     }
@@ -176,7 +176,7 @@ impl Vcc<'_> {
         self.fail_since(Code::Type, &format!("{complaint}, found {}.\n", e.ty.user_name()), first)
     }
 
-    /// `!a`
+    /// Compiles an optional `!`.
     fn not(&mut self, want: Type) -> R<Expr> {
         let first = self.at;
         if !self.is_c(b'!') {
@@ -188,7 +188,7 @@ impl Vcc<'_> {
         Ok(Expr::new(Node::Not(Box::new(e)), Type::Bool))
     }
 
-    /// `a == b`, `a ~ b`
+    /// Compiles `a == b` or `a ~ b`.
     fn comparison(&mut self, want: Type) -> R<Expr> {
         use Type::*;
         let e = self.sum(want)?;
@@ -217,7 +217,7 @@ impl Vcc<'_> {
         self.next();
         let first = self.at;
         let mut e2 = self.sum(ty)?;
-        // As up to 5.x: a backend compared with a text is its name.
+        // Up to Varnish 5.x, a backend compared with a text stood for its name.
         if ty == Type::Strings && e2.ty == Type::Backend && matches!(how, Compare::Equal | Compare::NotEqual) {
             e2 = text_of(e2);
         }
@@ -248,7 +248,7 @@ impl Vcc<'_> {
         Ok(if negated { Expr::new(Node::Not(Box::new(e)), Type::Bool) } else { e })
     }
 
-    /// `a + b - c`
+    /// Compiles a chain of `+` and `-`.
     fn sum(&mut self, want: Type) -> R<Expr> {
         let first = self.at;
         let mut e = self.product(want)?;
@@ -280,7 +280,7 @@ impl Vcc<'_> {
         Ok(e)
     }
 
-    /// Two texts as one; constants next to each other become one constant.
+    /// Joins two texts; adjacent constants become one.
     fn join(&mut self, left: Expr, right: Expr) -> Expr {
         let mut parts = match left.node {
             Node::Join(parts) => parts,
@@ -306,7 +306,7 @@ impl Vcc<'_> {
         Expr::new(Node::Join(parts), Type::Strings)
     }
 
-    /// `a * b / c % d`
+    /// Compiles a chain of `*`, `/` and `%`.
     fn product(&mut self, want: Type) -> R<Expr> {
         let mut e = self.postfix(want)?;
         while let Tok::C(c @ (b'*' | b'/' | b'%')) = self.tok() {
@@ -340,7 +340,7 @@ fn text_of(e: Expr) -> Expr {
     Expr::new(Node::Text(Box::new(e)), Type::Strings)
 }
 
-/// Chains run from left to right, so what a chain gives may always be continued.
+/// Chains are evaluated from left to right, so the result of a chain can always be extended.
 fn chain(e: Expr, math: Math, result: Type, right: Expr) -> Expr {
     let (first, mut steps) = match e.node {
         Node::Chain(first, steps) => (first, steps),

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! VCL laid out in one way: indentation, spaces, braces and blank lines. Never a token changed, added or dropped, and a line
-//! break that somebody put inside a statement stays. Lines end as the text's first one does.
+//! The VCL formatter: indentation, spaces, braces and blank lines. It never changes, adds or drops a token, and keeps
+//! line breaks inside statements. Line endings follow the text's first one.
 
 use crate::code::Code;
 use crate::diag::{Diagnostic, Diagnostics, Draft};
 use crate::token::{PAIRS, Source, Tok, Token, lex};
 
-/// How to lay out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Style {
-    /// What stands before a line, once a level.
+    /// One level of indentation.
     pub indent: String,
 }
 
@@ -19,10 +18,10 @@ impl Default for Style {
     }
 }
 
-/// Lays `text` out; `name` is for messages. What it gives, given again, comes back unchanged.
+/// Formats `text`; `name` is for messages. Formatting is idempotent.
 ///
 /// # Errors
-/// Where `text` can't be split into tokens, or has more closing brackets than opening ones.
+/// If `text` can't be split into tokens, or has more closing brackets than opening ones.
 pub fn format(name: &str, text: &[u8], style: &Style) -> Result<Vec<u8>, Diagnostics> {
     let tokens = tokens(name, text)?;
     let mut printer = Printer::new(text, style);
@@ -34,7 +33,7 @@ pub fn format(name: &str, text: &[u8], style: &Style) -> Result<Vec<u8>, Diagnos
         }
     }
     let out = printer.finish();
-    // What would be written must mean the same.
+    // Checks that the output has the same tokens as the input.
     let after = self::tokens(name, &out)?;
     let same = after.len() == tokens.len()
         && tokens
@@ -63,15 +62,15 @@ fn word<'a>(text: &'a [u8], token: &Token) -> &'a [u8] {
     &text[token.start as usize..token.end as usize]
 }
 
-/// What stands between two tokens.
+/// An element between two tokens.
 enum Gap<'a> {
     Newline,
-    /// To the line's end.
+    /// A comment up to the end of the line.
     LineComment(&'a [u8]),
     BlockComment(&'a [u8]),
 }
 
-/// Splits the text between two tokens; all that isn't a comment or a line's end is space.
+/// Splits the text between two tokens; everything but comments and line ends is space.
 fn between(mut gap: &[u8]) -> Vec<Gap<'_>> {
     let mut out = Vec::new();
     while let Some(first) = gap.first() {
@@ -104,12 +103,11 @@ enum Block {
     Other,
 }
 
-/// Where in a statement the printer is.
+/// The printer's position in a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PrinterPosition {
-    /// Nothing of the statement is there yet.
     Start,
-    /// After a `}` that an `else` or a `;` may follow.
+    /// Follows a `}` that an `else` or a `;` may come after.
     Closed,
     Inside,
 }
@@ -129,9 +127,9 @@ struct Printer<'a> {
     at: PrinterPosition,
     /// The statement's first word is `acl`.
     acl: bool,
-    /// Nothing is on the line yet.
+    /// The line is still empty.
     fresh: bool,
-    /// The line ends here, whatever comes.
+    /// The line ends here, whatever follows.
     ends: bool,
     /// Line ends in `text` since the last token or comment.
     newlines: usize,
@@ -175,7 +173,7 @@ impl<'a> Printer<'a> {
         self.ends = false;
     }
 
-    /// An empty line, unless there is one, or a block has just begun.
+    /// Adds an empty line, unless there is one or a block has just begun.
     fn blank(&mut self) {
         self.end_line();
         let Some(line) = self.out.strip_suffix(self.line_end) else { return };
@@ -191,7 +189,7 @@ impl<'a> Printer<'a> {
         self.fresh = false;
     }
 
-    /// What stands before `next`: its comments go out now, its line ends are counted.
+    /// Prints the comments before `next` and counts the line ends.
     fn gap(&mut self, next: &Token) {
         let gap = &self.text[self.end..next.start as usize];
         self.end = next.end as usize;
@@ -224,12 +222,12 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The last token closed a block of the outermost level.
+    /// True if the last token closed an outermost block.
     fn ends_declaration(&self) -> bool {
         self.at == PrinterPosition::Closed && self.blocks.is_empty()
     }
 
-    /// Prints a token; false: a closing bracket too many.
+    /// Prints a token. Returns false for a surplus closing bracket.
     fn token(&mut self, token: &Token) -> bool {
         let word = word(self.text, token);
         let closes = token.tok == Tok::C(b'}');
@@ -275,7 +273,7 @@ impl<'a> Printer<'a> {
         true
     }
 
-    /// What comes before a token that isn't its statement's first.
+    /// Prints the space before a token that isn't its statement's first.
     fn inside(&mut self, token: &Token) {
         let joins = matches!(token.tok, Tok::C(b'{' | b';' | b',')) || token.tok == Tok::C(b'}');
         if self.ends || self.newlines > 0 && !joins {
@@ -305,7 +303,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Whether two tokens without a space between them would be read as others.
+    /// True if two tokens without a space between them would be read as different ones.
     fn glues(&self, last: &Token, token: &Token) -> bool {
         let (before, after) = (word(self.text, last), word(self.text, token));
         let pair = [before.last().copied().unwrap_or(0), after.first().copied().unwrap_or(0)];
@@ -313,13 +311,13 @@ impl<'a> Printer<'a> {
         matches!((last.tok, token.tok), (Tok::Id, Tok::Dec) | (Tok::Int, Tok::C(b'.'))) || is_pair
     }
 
-    /// Whether `token`, which was just printed, has its operand only behind it.
+    /// True if `token`, which was just printed, is a prefix operator.
     fn is_unary(&self, token: &Token) -> bool {
         if !matches!(token.tok, Tok::C(b'-' | b'+')) {
             return false;
         }
         match &self.last {
-            // A flag: acl name -fold +log { ... }
+            // A flag of an ACL: `acl name -fold +log { ... }`
             _ if self.acl && self.at == PrinterPosition::Inside && self.blocks.is_empty() => true,
             Some(last) => {
                 let operand = matches!(last.tok, Tok::Int | Tok::Real | Tok::Str | Tok::Blob | Tok::C(b')'))
@@ -335,7 +333,7 @@ fn is_else(word: &[u8]) -> bool {
     matches!(word, b"else" | b"elsif" | b"elseif" | b"elif")
 }
 
-/// Words with a space before their bracket; other names are functions.
+/// True for words with a space before their bracket; other names are functions.
 fn wants_space(word: &[u8]) -> bool {
     matches!(word, b"if" | b"elsif" | b"elseif" | b"elif" | b"return" | b"set" | b"call")
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What to do about an error: a line of its own after the messages, whose texts scripts and test programs know.
+//! Hints for fixing an error. They are lines of their own after the message, because scripts and test programs depend
+//! on the messages' text.
 
 use tables::vclvars::{Method, Return, Type};
 use tables::vmods::{self, Arg};
@@ -10,7 +11,7 @@ use crate::symbols::{Kind, Symbol, Ty, What};
 use crate::token::{Tok, Token};
 use crate::vcc::{Access, SubState, Use, Vcc};
 
-/// Names of later releases that aren't built, and what does their work; in order.
+/// Names of later Varnish releases that aren't supported, and their replacements; sorted.
 const LATER_WORDS: [(&str, &str); 7] = [
     ("bereq.filters", "bodies of requests go on as they come"),
     ("bereq.retry_connect", "a request whose connection was closed before its answer is sent once more if it may be"),
@@ -21,7 +22,7 @@ const LATER_WORDS: [(&str, &str); 7] = [
     ("req.trace", "`param.set vsl_mask +VCL_trace`, or the profile of `vcl.profile`"),
 ];
 
-/// Words of older releases, and what says the same now.
+/// Words of older releases, and their current equivalents.
 const OLD_WORDS: [(&str, &str); 33] = [
     ("ban_url", "ban(\"req.url ~ \" + req.url)"),
     ("bereq.request", "bereq.method"),
@@ -58,14 +59,14 @@ const OLD_WORDS: [(&str, &str); 33] = [
     ("synth", "return (synth(200, \"OK\"))"),
 ];
 
-/// Subroutines of other releases, the one that does the same, if it is one, and what to say.
+/// Subroutines of other releases, the equivalent subroutine if there is one, and the hint.
 const OTHER_SUBS: [(&str, &str, &str); 3] = [
     ("vcl_fetch", "vcl_backend_response", "It is called vcl_backend_response since 4.0."),
     ("vcl_error", "", "Since 4.0 it is vcl_synth for answers of our own, and vcl_backend_error for failed fetches."),
     ("vcl_response", "vcl_backend_response", "It is called vcl_backend_response."),
 ];
 
-/// Subroutines that 4.0 brought.
+/// Subroutines introduced in 4.0.
 const SUBS_OF_4: [&str; 5] =
     ["vcl_backend_error", "vcl_backend_fetch", "vcl_backend_response", "vcl_purge", "vcl_synth"];
 
@@ -75,13 +76,13 @@ pub(crate) const DECLARED: [&str; 7] = ["sub", "acl", "backend", "probe", "impor
 /// Words that may follow the block of an `if`.
 pub(crate) const ELSE_WORDS: [&str; 4] = ["else", "elsif", "elseif", "elif"];
 
-/// Names further from what was written than this are no guess.
+/// Maximum edit distance of a suggested name.
 const FAR: usize = 3;
-/// Longest list of names that begin alike.
+/// Maximum number of listed names that begin alike.
 const MAX_KIN: usize = 12;
 
 impl Vcc<'_> {
-    /// Another name is meant than that from token `first` to `last`.
+    /// Suggests `near` instead of the name from token `first` to `last`.
     fn hint_meant(&mut self, text: impl Into<String>, near: &str, first: usize, last: usize) {
         let fix = self.rename(near, first, last);
         self.hint(Hint::with(text, fix));
@@ -96,7 +97,7 @@ impl Vcc<'_> {
         (is_one && is_dotted(new)).then(|| Fix::replace((src, start, last.end), new))
     }
 
-    /// A module's import is missing in the file of token `at`: it is put behind the others, else behind the version.
+    /// Adds a missing import to the file of token `at`: after the other imports, else after the version.
     pub fn import_fix(&self, module: &str, at: usize) -> Option<Fix<Span>> {
         let src = self.tokens[at].src;
         let text = &self.sources[src as usize].text;
@@ -110,7 +111,7 @@ impl Vcc<'_> {
         Some(Fix::one(format!("Insert `import {module};`"), (src, to, to), format!("import {module};\n")))
     }
 
-    /// A word or a number that is meant as a text, unless more than the token belongs to it.
+    /// Quotes a word or a number that was meant as a text, unless more than the token belongs to it.
     fn quote_fix(&self, at: usize) -> Option<Fix<Span>> {
         let token = self.tokens.get(at)?;
         let after = self.sources[token.src as usize].text.get(token.end as usize);
@@ -119,7 +120,7 @@ impl Vcc<'_> {
         is_word.then(|| Fix::one("Put it in quotes", token.span(), format!("\"{}\"", self.text_of(token))))
     }
 
-    /// A number that is meant as seconds.
+    /// Adds the unit to a number that was meant as seconds.
     fn seconds_fix(&self, token: &Token) -> Option<Fix<Span>> {
         let text = self.text_of(token);
         let is_number = matches!(token.tok, Tok::Int | Tok::Real);
@@ -135,7 +136,7 @@ impl Vcc<'_> {
         self.line_and_pos_of(token).0
     }
 
-    /// The lines of the '{' that are open at a token, the innermost first; files are named where they differ.
+    /// The lines of the '{' that are open at a token, the innermost first. Files are named if they differ.
     fn open_lines(&self, open: &[Token], file: u32) -> String {
         let one = |token: &Token| {
             let token = origin(&self.sources, token);
@@ -161,7 +162,7 @@ impl Vcc<'_> {
         open
     }
 
-    /// A word that follows its `if` and stands elsewhere.
+    /// Explains an `else` that doesn't follow its `if`.
     pub fn hint_else(&mut self) {
         let open = self.open_braces(self.at);
         if let Some(line) = open.last().map(|token| self.line_of(token)) {
@@ -169,7 +170,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// A word right behind the block of an `if` that is nearly one of those that may follow it.
+    /// Corrects a word after the block of an `if` that is similar to one of those that may follow.
     pub fn hint_misspelt_else(&mut self, written: &str) {
         if let Some(near) = nearest(written, ELSE_WORDS.into_iter()) {
             let form = if near == "else" { "else { ... }, or else if (...) { ... }" } else { "else if (...) { ... }" };
@@ -178,7 +179,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// A declaration inside of a backend, probe or acl.
+    /// Explains a declaration inside of a backend, probe or acl.
     fn hint_open_declaration(&mut self) -> bool {
         let token = self.token();
         let before = self.tokens[self.at.saturating_sub(1)].tok;
@@ -191,7 +192,7 @@ impl Vcc<'_> {
         true
     }
 
-    /// The current token isn't the one expected.
+    /// Explains a token other than the expected one.
     pub fn hint_expected(&mut self, expected: Tok) {
         let here = self.token();
         let before = self.tokens[self.at.saturating_sub(1)];
@@ -286,7 +287,7 @@ impl Vcc<'_> {
         None
     }
 
-    /// A word in a subroutine that is for outside of them: braces that are still open.
+    /// Explains a top-level word inside a subroutine: names the braces that are still open.
     pub fn hint_open_braces(&mut self, at: usize) {
         let token = self.tokens[at];
         let word = self.text_of(&token);
@@ -298,7 +299,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// The text ends inside a subroutine: the innermost of the braces that are open.
+    /// Explains a text that ends inside a subroutine. Returns the innermost open brace.
     pub fn hint_text_ends(&mut self) -> Option<Token> {
         let mut open = self.open_braces(self.at);
         let lines = self.open_lines(&open, 0);
@@ -308,7 +309,7 @@ impl Vcc<'_> {
         open.pop()
     }
 
-    /// A name that is used and never declared.
+    /// Explains a name that is used and never declared.
     pub fn hint_undefined(&mut self, name: &str, kind: Kind, at: usize) {
         let declared = self.syms.all.iter().filter(|sym| sym.kind == kind && sym.defs > 0).map(|sym| sym.name.as_str());
         let default = (kind == Kind::Backend && !self.program.backends.is_empty()).then_some("default");
@@ -324,7 +325,7 @@ impl Vcc<'_> {
         self.hint(format!("Declare it, outside of subroutines: {} {name} {body}", kind.name()));
     }
 
-    /// A name that is declared and never used.
+    /// Explains a name that is declared and never used.
     pub fn hint_unused(&mut self, name: &str, kind: Kind) {
         let undeclared = |sym: &&Symbol| sym.kind == kind && sym.defs == 0 && sym.refs > 0;
         let names = self.syms.all.iter().filter(undeclared).map(|sym| sym.name.as_str());
@@ -334,7 +335,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// A field that backends or probes don't have.
+    /// Explains an attribute that backends or probes don't have.
     pub fn hint_field(&mut self, name: &str, known: &[&str]) {
         match nearest(name, known.iter().copied()) {
             Some(near) => self.hint_meant(format!("Is .{near} meant?"), near, self.at - 2, self.at - 2),
@@ -342,7 +343,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// A pattern that isn't one.
+    /// Explains an invalid pattern.
     pub fn hint_pattern(&mut self, pattern: &[u8]) {
         self.hint(match pattern.first() {
             Some(b'*' | b'+' | b'?') => {
@@ -352,7 +353,7 @@ impl Vcc<'_> {
         });
     }
 
-    /// What stands outside of subroutines and isn't for there.
+    /// Explains a word that can't stand outside of subroutines.
     pub fn hint_outside(&mut self) {
         let (token, at) = (self.token(), self.at);
         let word = self.text_of(&token);
@@ -379,7 +380,7 @@ impl Vcc<'_> {
         self.hint(hint);
     }
 
-    /// Where the subroutine before the current token ended: ` vcl_recv ended in line 7.`
+    /// The end of the subroutine before the current token: ` vcl_recv ended in line 7.`
     fn ended_before(&self) -> String {
         let before = &self.tokens[..self.at];
         let (Some(end), Some(sub)) = (before.last(), before.iter().rposition(|t| self.is_word(t, "sub"))) else {
@@ -392,7 +393,7 @@ impl Vcc<'_> {
         format!(" {name} ended in line {}.", self.line_of(end))
     }
 
-    /// A name that isn't known, from token `first` to `last`.
+    /// Explains an unknown name, from token `first` to `last`.
     pub fn hint_name(&mut self, written: &str, kind: Kind, first: usize, last: usize) {
         let lower = written.to_ascii_lowercase();
         if let Some((_, now)) = OLD_WORDS.iter().find(|(old, _)| *old == lower) {
@@ -429,7 +430,7 @@ impl Vcc<'_> {
         if lower == "var" && rest.is_empty() {
             return self.hint("Variables of one's own are those of the module var: `import var;`, var.set(\"x\", \"1\"), var.get(\"x\").");
         }
-        // A head's field: only what stands before it can be wrong.
+        // In a name like `req.http.X`, only the part before the header's name can be wrong.
         if let Some((head, field)) = written.rsplit_once('.')
             && let Some(near) = nearest(
                 &head.to_ascii_lowercase(),
@@ -469,14 +470,15 @@ impl Vcc<'_> {
         self.program.imports.iter().find(|i| i.module == module && i.name != module).map(|i| i.name.clone())
     }
 
-    /// A function or method, by its whole name, that a module has elsewhere and not here: whether it is one.
+    /// Explains a function or method, given by its full name, that the original module has and ours doesn't. Returns
+    /// whether it is one.
     pub fn hint_left_out(&mut self, name: &str) -> bool {
         let Some(vmods::LeftOut(_, instead)) = self.options.modules.left_out(name) else { return false };
         self.hint(format!("That isn't built into Lacquer. Instead: {instead}."));
         true
     }
 
-    /// A module that isn't known.
+    /// Explains an unknown module.
     pub fn hint_module(&mut self, name: &str, at: usize) {
         if vmods::Missing::find(name).is_some() {
             return;
@@ -486,7 +488,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// A value of one type where another is wanted.
+    /// Explains a value of the wrong type.
     pub fn hint_types(&mut self, found: Ty, wanted: Type, first: usize) {
         let text = self.text_of(&self.tokens[first]);
         let hint = match (found, wanted) {
@@ -519,7 +521,7 @@ impl Vcc<'_> {
         self.hint(hint);
     }
 
-    /// Nothing stands where a value is wanted.
+    /// Explains a missing value.
     pub fn hint_no_value(&mut self, wanted: Type) {
         let before = self.tokens[self.at.saturating_sub(1)];
         if !matches!(self.tok(), Tok::C(b';' | b')' | b'}' | b',') | Tok::End) {
@@ -539,7 +541,7 @@ impl Vcc<'_> {
         self.hint(format!("A value is missing after {after}: for example {example}{empty}."));
     }
 
-    /// Two values that can't be compared.
+    /// Explains two values that can't be compared.
     pub fn hint_compared(&mut self, left: Ty, right: Ty, first: usize) {
         if let Ty::T(wanted) = left {
             let wanted = if wanted == Type::Strings { Type::String } else { wanted };
@@ -552,7 +554,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// Where what was used wrongly may be used.
+    /// Lists the subroutines in which a misused variable or action is allowed.
     pub fn hint_places(&mut self, u: &Use) {
         let sym = self.syms.get(u.sym);
         let (set, what) = match u.access {
@@ -571,7 +573,7 @@ impl Vcc<'_> {
         if set.is_empty() {
             return;
         }
-        // Few have that subroutine: it is named to those, and where there is no other.
+        // Few programs have that subroutine: it is listed only for those, or if it is the only one.
         let refresh = Method::BackendRefresh;
         let is_odd = set != refresh.set() && !self.is_builtin_sub(refresh.sub_name());
         let names: Vec<&str> = set.iter().filter(|m| *m != refresh || !is_odd).map(Method::sub_name).collect();
@@ -579,7 +581,7 @@ impl Vcc<'_> {
         self.hint(format!("{what} {names}."));
     }
 
-    /// A word of `return` that this subroutine doesn't have, or none.
+    /// Explains a `return` word that this subroutine doesn't have, or a missing one.
     pub fn hint_return(&mut self, word: &str, method: Option<Method>, at: usize) {
         let now = match word {
             "lookup" if method == Some(Method::Recv) => Some("hash"),
@@ -610,7 +612,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// A subroutine of the reserved names that doesn't exist.
+    /// Explains an unknown subroutine with a reserved name.
     pub fn hint_sub(&mut self, name: &str, at: usize) {
         if let Some((_, now, reason)) = OTHER_SUBS.iter().find(|(other, ..)| *other == name) {
             let text = format!("{reason}{}", self.or_is_old());
@@ -622,7 +624,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// What else to do when nothing of the file but its version is of 4.0.
+    /// The alternative for a file in which only the version is of 4.0.
     fn or_is_old(&self) -> &'static str {
         let is_own = |token: &Token| self.sources[token.src as usize].kind != "builtin";
         let pairs = self.tokens.windows(2).filter(|pair| self.is_word(&pair[0], "sub") && is_own(&pair[0]));
@@ -635,7 +637,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// What a function takes.
+    /// Lists the parameters of a function.
     pub fn hint_call(&mut self, name: &str, params: &[Arg]) {
         let one = |arg: &Arg| {
             let name = if arg.name.is_empty() { String::new() } else { format!(" {}", arg.name) };
@@ -647,8 +649,8 @@ impl Vcc<'_> {
     }
 }
 
-/// A sign of another language, or one that is left out: the same mistakes in new and in old programs. `here` is the token that
-/// isn't the one expected.
+/// Explains an operator of another language, or a missing one: the same mistakes in new and in old programs. `here` is
+/// the unexpected token.
 pub(crate) fn sign(expected: Tok, found: Tok, word: &str, here: Span) -> Option<Hint> {
     let replace = |text: &str, new: &str| Some(Hint::with(text, Fix::replace(here, new)));
     match (expected, found, word) {
@@ -660,17 +662,17 @@ pub(crate) fn sign(expected: Tok, found: Tok, word: &str, here: Span) -> Option<
     }
 }
 
-/// A field whose dot is left out.
+/// Explains an attribute without its dot.
 pub(crate) fn dot(word: &str, (src, start, _): Span) -> Hint {
     Hint::with(format!("Fields begin with a dot: .{word} = ...;"), Fix::one("Insert .", (src, start, start), "."))
 }
 
-/// Whether a text is a name, with dots or without.
+/// True for a name, with or without dots.
 fn is_dotted(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'))
 }
 
-/// The name most like `word`, when there is one that is.
+/// The name most similar to `word`, if one is close enough.
 pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let limit = FAR.min(word.len() / 4 + 1);
     base::spelling::nearest(word, names.filter(|name| *name != word), limit)

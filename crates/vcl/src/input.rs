@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Reading sources and their includes into one list of tokens.
+//! Reads sources and their includes into one list of tokens.
 
 use tables::vclvars::REFRESH_SUBS;
 
@@ -9,9 +9,9 @@ use crate::dialect::Translation;
 use crate::token::{Source, Tok, Token, lex};
 use crate::vcc::{CompileStopped, MAX_SOURCE, R, Vcc};
 
-/// Deepest nesting of includes.
+/// Maximum nesting of includes.
 const MAX_INCLUDES: usize = 64;
-/// Most files.
+/// Maximum number of files.
 const MAX_FILES: usize = 10_000;
 
 impl Vcc<'_> {
@@ -37,7 +37,7 @@ impl Vcc<'_> {
         self.append(&tokens, end)
     }
 
-    /// Takes a program that was translated, and the sources that it comes from: messages and places name those.
+    /// Takes a translated program and its original sources, which messages and places refer to.
     pub fn read_translated(&mut self, sources: Vec<Source>, translation: Translation) -> R {
         let name = format!("{} (as VCL 4.1)", sources[0].name);
         self.sources = sources;
@@ -46,7 +46,7 @@ impl Vcc<'_> {
         self.program.dialect = Some(dialect);
         for note in notes.iter().filter(|note| note.warning) {
             let new = if note.new.is_empty() { "left out" } else { &note.new };
-            // What is said of the whole file has its first line as place.
+            // A note on the whole file is placed on its first line.
             let line = note.line.max(1);
             let text = format!("{} -> {new}: {}\n", note.old, note.reason);
             let source = self.sources.iter().position(|source| source.name == note.source).unwrap_or(0) as u32;
@@ -61,22 +61,22 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// Marks where the user's text ends: the built-in VCL behind it is not to blame for what is missing there. The mark
-    /// stands for the last word.
+    /// Marks the end of the user's text, so that something missing there isn't reported in the built-in VCL behind it.
+    /// The mark stands for the last word.
     pub fn end_text(&mut self, src: u32) {
         let last = Token { tok: Tok::End, quote: 0, src, start: 0, end: 0, num: 0.0 };
         let last = self.tokens.last().map_or(last, |token| Token { tok: Tok::End, quote: 0, ..*token });
         self.tokens.push(last);
     }
 
-    /// The tokens of a source that has been taken in, with the end.
+    /// The tokens of a source that was read, with the end token.
     fn tokens_of(&mut self, src: u32) -> R<Vec<Token>> {
         let mut tokens = Vec::new();
         let mut blobs = std::mem::take(&mut self.program.blobs);
         let lexed = lex(&self.sources[src as usize].text, src, &mut blobs, &mut tokens);
         self.program.blobs = blobs;
         lexed.map_err(|error| {
-            // Where a file is read, nothing is said yet.
+            // No message has been started while a file is read.
             self.draft = error;
             CompileStopped
         })?;
@@ -100,10 +100,10 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// After `include`; gives the index of its `;`.
+    /// Compiles an include; `at` is the token after the word. Returns the index of its `;`.
     fn include(&mut self, tokens: &[Token], mut at: usize) -> R<usize> {
         let mut glob = false;
-        // The list ends with an end token, so what follows any other exists.
+        // The list ends with an end token, so every other token has a successor.
         while let Tok::C(sign @ (b'+' | b'-')) = tokens[at].tok {
             let flag = tokens[at + 1];
             if flag.start != tokens[at].end {
@@ -163,7 +163,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// Remembers which subroutines the built-in VCL has.
+    /// Records the names of the built-in VCL's subroutines.
     pub fn note_builtin_subs(&mut self, text: &[u8]) {
         let (mut tokens, mut blobs) = (Vec::new(), Vec::new());
         if lex(text, 0, &mut blobs, &mut tokens).is_err() {
@@ -174,14 +174,14 @@ impl Vcc<'_> {
         self.builtin_subs = subs.map(|pair| word(&pair[1])).collect();
     }
 
-    /// Whether what was read has a subroutine for refreshes, and the built-in VCL has none.
+    /// True if the VCL has a subroutine for refreshes and the built-in VCL has none.
     pub fn speaks_of_refresh(&self) -> bool {
         let mut pairs = self.tokens.windows(2).filter(|pair| pair[0].tok == Tok::Id && self.is_word(&pair[0], "sub"));
         let is_of_them = |name: String| REFRESH_SUBS.contains(&name.to_ascii_lowercase().as_str());
         !self.is_builtin_sub(REFRESH_SUBS[0]) && pairs.any(|pair| is_of_them(self.text_of(&pair[1])))
     }
 
-    /// Whether `kind` of that name exists in the built-in VCL.
+    /// True if the built-in VCL has a subroutine of that name.
     pub fn is_builtin_sub(&self, name: &str) -> bool {
         self.builtin_subs.iter().any(|s| s.eq_ignore_ascii_case(name))
     }

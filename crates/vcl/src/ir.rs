@@ -6,7 +6,6 @@ use tables::vclvars::{HeadId, Type, Var};
 use crate::program::{Compare, Math};
 use crate::symbols::{SymId, Ty};
 
-/// An expression with its type.
 #[derive(Debug)]
 pub(crate) struct Expr {
     pub node: Node,
@@ -28,7 +27,7 @@ pub(crate) enum Node {
     Regex(u32),
     Ip(u32),
     Field(HeadId, u16),
-    /// A field's name, not its value.
+    /// The name of a header, not its value.
     Header(HeadId, u16),
     Var(Var),
     Store(u32),
@@ -38,19 +37,19 @@ pub(crate) enum Node {
     DefaultProbe,
     Acl(SymId),
     Sub(SymId),
-    /// Several texts, joined.
+    /// Several texts to concatenate.
     Join(Vec<Expr>),
-    /// A value in its text form.
+    /// A value converted to text.
     Text(Box<Expr>),
     Not(Box<Expr>),
     All(Vec<Expr>),
     Any(Vec<Expr>),
-    /// Whether a value counts as true.
+    /// The truth of a value.
     Truth(Box<Expr>),
     Compare(Compare, Box<(Expr, Expr)>),
     Match(Box<(Expr, Expr)>),
     InAcl(Box<(Expr, Expr)>),
-    /// A first operand, and what is done with it from left to right; each step with its result's type.
+    /// The first operand and the operations from left to right, each with the type of its result.
     Chain(Box<Expr>, Vec<(Math, Type, Expr)>),
     Negate(Box<Expr>),
     Regsub(bool, Box<[Expr; 3]>),
@@ -58,7 +57,7 @@ pub(crate) enum Node {
     Resolve(Box<Expr>),
     StoreProperty(u8, Box<Expr>),
     Call(u32, Vec<Expr>),
-    /// An object, before the method that is called on it.
+    /// The object of a method call.
     Object(u32),
 }
 

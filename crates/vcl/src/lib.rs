@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The Varnish configuration language, from source text down to bytecode. No IO besides what [`Sources`] gives.
+//! The compiler of the Varnish configuration language, from source text to bytecode. It does no IO except through
+//! [`Sources`].
 
 mod acls;
 mod atom;
@@ -46,41 +47,39 @@ pub use source::{Answer, MAIN, NoSources, Recorder, SourceBundle, Sources, TlsFi
 pub use tables::dialects::Dialect;
 pub use tables::vmods::Modules;
 
-/// Says what is wrong with a pattern; of one that compiles, what in it can never match.
+/// Checks a pattern. Returns the error, or for a valid pattern the part of it that can never match.
 pub type RegexCheck = fn(&[u8]) -> Result<Option<&'static str>, String>;
 
-/// How to compile.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Whether `C{ ... }C` would be allowed (`vcc_feature=+allow_inline_c`); it is refused either way, with another text.
+    /// True if `vcc_feature=+allow_inline_c` is set. `C{ ... }C` is refused either way; only the message differs.
     pub allow_inline_c: bool,
-    /// `vcc_feature=+err_unref`: an unused symbol is an error, else a warning.
+    /// `vcc_feature=+err_unref`: an unused symbol is an error instead of a warning.
     pub err_unref: bool,
     /// `vcc_feature=+unsafe_path`: `include` and `import ... from` may name absolute paths.
     pub unsafe_path: bool,
-    /// A backend's name may have no address now, or many: it is looked up again at run time (`backend_dns_lazy`).
+    /// Backend names may resolve to no address or to many; they are resolved again at run time (`backend_dns_lazy`).
     pub lazy_hosts: bool,
-    /// The dialect of a file without `vcl 4.x;`; `None` = as its words say.
+    /// The dialect of a file without `vcl 4.x;`; `None` detects it from the file's words.
     pub dialect: Option<Dialect>,
     /// Names of the stores (`-s`).
     pub stores: Vec<String>,
-    /// Names of the labels that `return (vcl(label))` may name.
+    /// Labels that `return (vcl(label))` may name.
     pub labels: Vec<String>,
-    /// Says what is wrong with a pattern; `None` accepts all, and loading finds out.
+    /// `None` accepts all patterns; errors then appear on loading.
     pub check_regex: Option<RegexCheck>,
-    /// The modules that `import` finds.
     pub modules: Modules,
-    /// The built-in VCL to append; `None` = ours ([`builtin`]).
+    /// The built-in VCL to append; `None` = [`builtin`].
     pub builtin: Option<String>,
-    /// Whether this compile is to keep the sources' text in the program (`vcl.show`, `-C`).
+    /// Keeps the sources' text in the program (`vcl.show`, `-C`).
     pub keep_sources: bool,
-    /// Most errors that are looked for: behind one that isn't the last, compiling goes on with the next declaration.
+    /// Maximum number of errors to report. After each but the last, compiling continues with the next declaration.
     pub max_errors: usize,
-    /// Whether the bytecode is rearranged to run faster; it does and logs the same either way.
+    /// Optimises the bytecode for speed. Behaviour and log records are the same either way.
     pub optimise: bool,
 }
 
-/// What an import finds when nobody says it.
+/// The default of [`Options::modules`].
 #[cfg(not(test))]
 const NO_MODULES: Modules = Modules(&[]);
 #[cfg(test)]
@@ -106,19 +105,16 @@ impl Default for Options {
     }
 }
 
-/// A VCL that compiled.
 #[derive(Debug, Clone)]
 pub struct Compiled {
-    /// The program.
     pub program: Program,
-    /// Warnings.
     pub warnings: Diagnostics,
 }
 
 /// Compiles `text`, called `name` in messages (`<vcl.inline>` for text from the CLI).
 ///
 /// # Errors
-/// What is wrong and where: warnings up to the last error that was looked for, and the errors.
+/// The errors, and the warnings up to the last of them.
 pub fn compile(name: &str, text: &[u8], sources: &dyn Sources, options: &Options) -> Result<Compiled, Diagnostics> {
     let mut vcc = vcc::Vcc::new(sources, options);
     let stopped = run(&mut vcc, name, text);
@@ -150,7 +146,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
     }
     vcc.read("<builtin>", "builtin", builtin.into_bytes(), None, true)?;
     vcc.program()?;
-    // What was passed over may be what is missing.
+    // Skipped declarations may contain the missing names.
     vcc.unfailed()?;
     vcc.check()?;
     vcc.unfailed()?;
@@ -167,7 +163,7 @@ fn run(vcc: &mut vcc::Vcc<'_>, name: &str, text: &[u8]) -> vcc::R {
 }
 
 impl Diagnostics {
-    /// The text as the CLI answers it, with status 106.
+    /// The text of the CLI reply with status 106.
     pub fn for_cli(&self) -> String {
         let text = self.to_string();
         let end = if text.ends_with('\n') { "" } else { "\n" };
@@ -177,17 +173,17 @@ impl Diagnostics {
     }
 }
 
-/// What to do about a name that nothing uses.
+/// The hint for an unused name.
 pub const UNUSED: &str = "Use it or delete it; with the parameter vcc_err_unref=off this is a warning.";
 
-/// Our built-in VCL. It behaves as 7.1's, but for targets and methods, which it judges as 9.0's does.
+/// Our built-in VCL. It behaves as that of 7.1, except that it checks request targets and methods as 9.0's does.
 pub fn builtin() -> &'static str {
     static TEXT: LazyLock<String> =
         LazyLock::new(|| include_str!("builtin.vcl").replace("@VERSION@", env!("CARGO_PKG_VERSION")));
     &TEXT
 }
 
-/// What stands between the braces of one of its subroutines.
+/// The text between the braces of one of its subroutines.
 pub(crate) fn builtin_sub(name: &str) -> &'static str {
     let text = builtin();
     let from = text.find(&format!("sub {name} {{\n")).expect("a subroutine of builtin.vcl") + name.len() + 6;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The last step: procedures become one program, names become indices.
+//! The linker: combines the procedures into one program and replaces names with indices.
 
 use tables::vclvars::Method;
 
@@ -35,7 +35,7 @@ impl Vcc<'_> {
         }
         for method in Method::ALL {
             let index = self.procs.iter().position(|p| p.method == Some(method)).ok_or(CompileStopped)?;
-            // Of a subroutine that isn't there it is NO_SUB.
+            // `NO_SUB` if the subroutine doesn't exist.
             program.methods[method as usize] = numbers[index];
         }
         let default_probe = program.default_probe;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Warnings: what is right as VCL and can't do what it says. Each is about something certain, and none stops a program.
+//! Warnings about valid VCL that can't do what it says. Each is about something certain, and none stops a program.
 //!
-//! While parsing, remarks and facts are noted; once the program is known to be right they are looked through and said in
-//! the order of their places. The built-in VCL, and what a translation added, is never remarked on.
+//! The parser records remarks and facts. After the program has compiled, they are evaluated and reported in source
+//! order. The built-in VCL and lines added by a translation never get remarks.
 
 use tables::vclvars::{HeadId, Method, Return, Var};
 use tables::vmods::Func;
@@ -14,42 +14,42 @@ use crate::symbols::What;
 use crate::token::Tok;
 use crate::vcc::Vcc;
 
-/// What is odd about a stretch of tokens.
+/// A warning about a range of tokens.
 #[derive(Debug)]
 pub(crate) struct Remark {
     code: Code,
     first: u32,
     last: u32,
     text: String,
-    /// Another place that belongs to it, and what is said there.
+    /// A related place and its text.
     other: Option<(&'static str, u32)>,
     fix: Option<Fix<Span>>,
 }
 
-/// What a `set` sets.
+/// The target of a `set`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
     Field(HeadId, u16),
     Var(Var),
 }
 
-/// A `set`.
+/// A `set` statement, recorded for later checks.
 #[derive(Debug)]
 pub(crate) struct Set {
     proc: usize,
     first: u32,
     last: u32,
     target: Target,
-    /// The one text that a field is set to.
+    /// The constant text, if a header is set to nothing else.
     constant: Option<u32>,
-    /// Fields that its value is made of.
+    /// Headers that the value is made of.
     reads: Vec<(HeadId, u16)>,
 }
 
-/// Most warnings of one program.
+/// Maximum number of warnings per program.
 const MAX: usize = 50;
 
-/// What a lookup goes by: to set it afterwards does nothing, unless the request starts again.
+/// Variables that a lookup uses. Setting them afterwards has no effect unless the request is restarted.
 const LOOKUPS: [Var; 5] =
     [Var::ReqGrace, Var::ReqTtl, Var::ReqHashAlwaysMiss, Var::ReqHashIgnoreBusy, Var::ReqHashIgnoreVary];
 const AFTER_LOOKUP: [Method; 7] =
@@ -59,18 +59,18 @@ const VERDICTS: [&[u8]; 2] = [b"hit", b"miss"];
 impl Vcc<'_> {
     // --- while parsing
 
-    /// Notes a remark on the tokens from `first` to `last`.
+    /// Records a remark on the tokens from `first` to `last`.
     pub fn remark(&mut self, code: Code, first: usize, last: usize, text: &str) {
         self.remark_fixed(code, (first, last), text, None);
     }
 
-    /// One that leaves one thing to do.
+    /// Records a remark with an automatic correction.
     pub fn remark_fixed(&mut self, code: Code, (first, last): (usize, usize), text: &str, fix: Option<Fix<Span>>) {
         let (first, last) = (first as u32, last as u32);
         self.remarks.push(Remark { code, first, last, text: text.to_owned(), other: None, fix });
     }
 
-    /// One more part of a subroutine whose `earlier` part leaves it on every way.
+    /// Records another part of a subroutine whose `earlier` part leaves it on every path.
     pub fn remark_part(&mut self, at: u32, earlier: u32, name: &str) {
         let text = format!("This part of {name} is never reached: an earlier part always returns.\n");
         self.remarks.push(Remark {
@@ -83,7 +83,7 @@ impl Vcc<'_> {
         });
     }
 
-    /// `==` with what is meant as a pattern.
+    /// Remarks on `==` with a text that looks like a pattern.
     pub fn remark_pattern(&mut self, first: usize, left: &Expr, right: &Expr) {
         if !matches!(left.node, Node::Field(..) | Node::Var(_)) {
             return;
@@ -112,7 +112,7 @@ impl Vcc<'_> {
         self.sets.push(Set { proc, first, last, target, constant, reads });
     }
 
-    /// A call of a module's function that doesn't work everywhere.
+    /// Records a call of a module's function that doesn't work in every subroutine.
     pub fn note_work(&mut self, name_at: usize, func: &'static Func) {
         let everywhere = func.scope == tables::vclvars::Methods::ALL;
         if let (Some(current), false) = (self.current, everywhere) {
@@ -123,7 +123,6 @@ impl Vcc<'_> {
 
     // --- of the whole program
 
-    /// Says the warnings.
     pub fn lint(&mut self) {
         let ways: Vec<(Method, Vec<bool>)> = Method::ALL.into_iter().map(|m| (m, self.reached_from(m))).collect();
         self.lint_calls(&ways);
@@ -148,7 +147,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// Whether a token was written by the VCL's author.
+    /// True if a token is in the author's VCL.
     fn is_written(&self, token: u32) -> bool {
         let token = &self.tokens[token as usize];
         let source = &self.sources[token.src as usize];
@@ -156,7 +155,7 @@ impl Vcc<'_> {
         source.kind != "builtin" && !translated
     }
 
-    /// The procedures that a subroutine of the machine may run.
+    /// The procedures that a machine subroutine may run.
     pub fn reached_from(&self, method: Method) -> Vec<bool> {
         let mut reached = vec![false; self.procs.len()];
         let mut todo: Vec<usize> = self.procs.iter().position(|p| p.method == Some(method)).into_iter().collect();
@@ -195,7 +194,7 @@ impl Vcc<'_> {
             all.into_iter().any(|(p, reached)| *reached && p.returns[Return::Restart as usize].is_some())
         };
         let here = ways.iter().filter(|(_, reached)| reached[proc]);
-        // Where one of its callers can make use of it, it is no mistake.
+        // It is no mistake if it has an effect for one of its callers.
         if here.clone().any(|(method, reached)| !of.contains(method) || restarts(reached)) {
             return Vec::new();
         }
@@ -223,7 +222,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// What is piped is copied before vcl_pipe.
+    /// Warns about `req.http.Connection` set in vcl_pipe: the request has already been copied to `bereq`.
     fn lint_pipe(&mut self, ways: &[(Method, Vec<bool>)]) {
         let pipe = &ways[Method::Pipe as usize].1;
         let mut found = Vec::new();
@@ -242,7 +241,8 @@ impl Vcc<'_> {
         }
     }
 
-    /// What vcl_backend_response sets is stored: each hit shows what the miss had.
+    /// Warns about per-request values set in vcl_backend_response: they are stored, so each hit shows those of the
+    /// miss.
     fn lint_stored(&mut self, ways: &[(Method, Vec<bool>)]) {
         let reached = |method: Method, proc: usize| ways[method as usize].1[proc];
         let same = |a: u16, b: u16| {
@@ -284,7 +284,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// Whether a field of the response is used where answers are delivered.
+    /// True if VCL uses this header of `resp` or `obj`.
     fn is_mentioned(&self, field: u16) -> bool {
         let name = &self.program.headers[field as usize];
         self.procs.iter().flat_map(|p| &p.uses).any(|u| match self.syms.get(u.sym).what {
@@ -294,7 +294,7 @@ impl Vcc<'_> {
     }
 }
 
-/// Texts that nobody compares a field or a URL with, and that patterns are full of.
+/// True for texts that are common in patterns and that no header or URL is equal to.
 fn looks_like_a_pattern(text: &[u8]) -> bool {
     let has = |part: &[u8]| text.windows(part.len()).any(|w| w == part);
     text.len() > 2 && (text.starts_with(b"^") || text.starts_with(b"(?") || has(b".*") || has(b"\\."))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A program as readable text: what `-C` prints and `lacquer vcl explain` shows.
+//! Prints a program as readable text for `-C` and `lacquer vcl explain`.
 
 use std::fmt::Write;
 
 use crate::program::{Op, Program, SubjectOf, TestOf};
 
-/// The whole program, subroutine by subroutine.
+/// Lists the whole program, subroutine by subroutine.
 pub fn listing(program: &Program) -> String {
     let mut out = declarations(program);
     for (n, sub) in program.subs.iter().enumerate() {
@@ -16,7 +16,7 @@ pub fn listing(program: &Program) -> String {
     out
 }
 
-/// What the program declares, without its subroutines.
+/// Lists the declarations, without subroutines.
 pub fn declarations(program: &Program) -> String {
     let mut out = format!("# VCL {}.{}\n", program.syntax / 10, program.syntax % 10);
     for (n, source) in program.sources.iter().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Characters that blogs, word processors and keyboards of other scripts put where VCL has ASCII: where they stand outside of
-//! texts and comments, and the ASCII that stands for each.
+//! Non-ASCII characters that blogs, word processors and foreign keyboards produce instead of VCL's ASCII. Finds them
+//! outside of texts and comments, with the ASCII replacement of each.
 //!
 //! A typographic quote is a delimiter where a text begins, and ends one that such a quote began. Inside a text in plain
 //! quotes it is content, unless the line's plain quotes don't come in pairs.
@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::token::{BYTE_ORDER_MARK, is_id, is_id_start, lex, line_end};
 
-/// Kinds of such characters, in the order in which they are counted.
+/// Kinds of non-ASCII characters, in the order in which they are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OddKind {
     NoBreakSpace,
@@ -20,36 +20,36 @@ pub(crate) enum OddKind {
     ByteOrderMark,
     Dash,
     FullWidth,
-    /// No ASCII stands for it.
+    /// Has no ASCII replacement.
     Other,
 }
 
-/// Where blanks may stand in for the bytes that a quote of ASCII is shorter.
+/// The side on which blanks fill up an ASCII quote to the original's length in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Padding {
     Before,
     After,
 }
 
-/// One of them.
+/// A non-ASCII character found in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OddCharacter {
     pub at: Range<usize>,
     pub kind: OddKind,
-    /// The ASCII for it, if any. Empty: it is left out.
+    /// The ASCII replacement. `None` in a replaced character means that it is deleted.
     pub ascii: Option<char>,
 }
 
-/// Quotes that come from word processors, blogs and keyboards of other scripts.
+/// Typographic quotes from word processors, blogs and foreign keyboards.
 pub const QUOTES: [char; 21] = [
     '\u{201c}', '\u{201d}', '\u{201e}', '\u{201f}', '\u{2033}', '\u{2036}', '\u{ab}', '\u{bb}', '\u{ff02}', '\u{301d}',
     '\u{301e}', '\u{301f}', '\u{2018}', '\u{2019}', '\u{201a}', '\u{201b}', '\u{2032}', '\u{2035}', '\u{2039}',
     '\u{203a}', '\u{b4}',
 ];
-/// How many of [`QUOTES`] are double ones; the others are single.
+/// Number of double quotes at the start of [`QUOTES`]; the others are single.
 const DOUBLE_QUOTES: usize = 12;
 
-/// Windows-1252 from 0x91 on, as far as it matters here: files in it aren't UTF-8.
+/// The relevant part of Windows-1252 from 0x91 on: files in that encoding aren't valid UTF-8.
 const WINDOWS_1252: [(u8, char); 8] = [
     (0x91, '\u{2018}'),
     (0x92, '\u{2019}'),
@@ -61,7 +61,7 @@ const WINDOWS_1252: [(u8, char); 8] = [
     (0xad, '\u{ad}'),
 ];
 
-/// The character at the beginning of `rest` and its bytes; a byte that isn't UTF-8 is taken for Windows-1252.
+/// The first character of `rest` and its length in bytes. A byte that isn't UTF-8 is read as Windows-1252.
 pub(crate) fn decode(rest: &[u8]) -> (Option<char>, usize) {
     let head = &rest[..rest.len().min(4)];
     let valid = match std::str::from_utf8(head) {
@@ -74,12 +74,12 @@ pub(crate) fn decode(rest: &[u8]) -> (Option<char>, usize) {
     }
 }
 
-/// Whether a character is a quote; if so, whether a double one.
+/// `None` if the character is no quote; else whether it is a double one.
 fn quote(c: char) -> Option<bool> {
     QUOTES.iter().position(|quote| *quote == c).map(|n| n < DOUBLE_QUOTES)
 }
 
-/// The kind of a character that isn't ASCII, and the ASCII for it.
+/// The kind and the ASCII replacement of a non-ASCII character.
 fn kind_of(c: Option<char>) -> (OddKind, Option<char>) {
     match c {
         Some(c) if quote(c).is_some() => (OddKind::Quote(Padding::After), Some('"')),
@@ -105,13 +105,13 @@ fn kind_of(c: Option<char>) -> (OddKind, Option<char>) {
 }
 
 impl OddCharacter {
-    /// Whether ASCII, or nothing, stands for it.
+    /// True if the character is replaced with ASCII or deleted.
     pub fn is_replaced(&self) -> bool {
         self.kind != OddKind::Other
     }
 }
 
-/// All characters of `text` that aren't ASCII and stand outside of texts and comments, or delimit a text.
+/// All non-ASCII characters of `text` that stand outside of texts and comments, or delimit a text.
 pub(crate) fn find(text: &[u8]) -> Vec<OddCharacter> {
     let at = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     if text.is_ascii() {
@@ -131,7 +131,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Passes over a comment, a text, a word, or one character.
+    /// Skips a comment, a text, a word, or one character.
     fn step(&mut self) {
         let rest = &self.text[self.at..];
         let behind = |close: &[u8], from: usize| {
@@ -157,7 +157,7 @@ impl Scan<'_> {
         self.at += len;
     }
 
-    /// A quote at a byte: its length, and whether it is a double one.
+    /// The length of the quote at a byte, and whether it is a double one.
     fn quote_at(&self, at: usize) -> Option<(usize, bool)> {
         let (c, len) = decode(self.text.get(at..)?);
         Some((len, quote(c?)?))
@@ -167,8 +167,8 @@ impl Scan<'_> {
         self.found.push(OddCharacter { at: at..at + len, kind: OddKind::Quote(padding), ascii: Some('"') });
     }
 
-    /// A text of several lines one of whose delimiters, `{"` and `"}`, has an odd quote. `open` bytes are those of the first
-    /// that are ASCII.
+    /// Skips a text of several lines with a typographic quote in one of its delimiters `{"` and `"}`. `open` is the
+    /// number of ASCII bytes in the first delimiter.
     fn long_text(&mut self, open: usize) {
         let first = self.at + open;
         let opening = if open == 1 { self.quote_at(first).map_or(0, |(len, _)| len) } else { 0 };
@@ -195,7 +195,8 @@ impl Scan<'_> {
         self.at = close + len + 1;
     }
 
-    /// `"...`: to the next plain quote of the line, or to an odd one where the plain ones don't come in pairs.
+    /// Skips `"...`: up to the next plain quote of the line, or to a typographic one if the number of plain ones is
+    /// odd.
     fn text_in_plain_quotes(&mut self) {
         let line = self.at + 1..self.at + line_end(&self.text[self.at..]);
         let plain = self.text[line.clone()].iter().filter(|c| **c == b'"').count();
@@ -242,7 +243,7 @@ fn find_bytes(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|window| window == part)
 }
 
-/// How many of each kind there are, and what replaces them; `None` if nothing does.
+/// Counts of each kind and the replacements; `None` if nothing can be replaced.
 pub(crate) fn summary(found: &[OddCharacter]) -> Option<String> {
     use OddKind::{ByteOrderMark, Dash, FullWidth, NoBreakSpace, Other, Quote, Space, ZeroWidth};
     const NAMES: [(OddKind, &str, &str); 7] = [
@@ -281,7 +282,7 @@ pub(crate) fn summary(found: &[OddCharacter]) -> Option<String> {
     ))
 }
 
-/// What of a text is to be replaced: nothing if it can be read as it is.
+/// The characters to replace; empty if the text can be read as it is.
 fn replaced(text: &[u8]) -> Vec<OddCharacter> {
     if text.is_ascii() || lex(text, 0, &mut Vec::new(), &mut Vec::new()).is_ok() {
         return Vec::new();
@@ -291,12 +292,12 @@ fn replaced(text: &[u8]) -> Vec<OddCharacter> {
     found
 }
 
-/// The stretches of `text` that ASCII stands for, and that ASCII. A text that can be read has none.
+/// The ranges of `text` to replace, with their ASCII. Empty for a text that can be read.
 pub fn ascii_edits(text: &[u8]) -> Vec<(Range<usize>, String)> {
     replaced(text).into_iter().map(|odd| (odd.at, odd.ascii.into_iter().collect())).collect()
 }
 
-/// `text` with ASCII where it stands for an odd character. A text that can be read stays as it is.
+/// Replaces non-ASCII characters of `text` with ASCII. A text that can be read is returned unchanged.
 pub fn to_ascii(text: &[u8]) -> Cow<'_, [u8]> {
     let edits = ascii_edits(text);
     if edits.is_empty() {
@@ -312,7 +313,7 @@ pub fn to_ascii(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The same with blanks for the bytes that are missing, at the ends of words: all that stands behind stays where it was.
+/// Like [`to_ascii`], with blanks at the ends of words for the missing bytes, so that no offset changes.
 pub fn to_ascii_in_place(text: &[u8]) -> Cow<'_, [u8]> {
     let found = replaced(text);
     if found.is_empty() {
@@ -358,7 +359,7 @@ pub fn to_ascii_in_place(text: &[u8]) -> Cow<'_, [u8]> {
 mod tests {
     use super::*;
 
-    /// What becomes of a text, and that it may be written over in place.
+    /// Checks the replaced text, also in place.
     #[track_caller]
     fn becomes(text: &str, ascii: &str) {
         assert_eq!(String::from_utf8_lossy(&to_ascii(text.as_bytes())), ascii);
@@ -375,7 +376,7 @@ mod tests {
         becomes("„a“ «b» ‘c’ 'd'", "\"a\" \"b\" \"c\" 'd'");
         becomes("set req.http.a = \"it’s “so”\"; # “so”", "set req.http.a = \"it’s “so”\"; # “so”");
         becomes("set req.http.a = “it’s” + req.url;", "set req.http.a = \"it’s\" + req.url;");
-        // One of the two is plain.
+        // Only one of the two quotes is typographic.
         becomes("(req.url ~ \"^/x”) {", "(req.url ~ \"^/x\") {");
         becomes("set req.http.a = “x\" + \"y”;", "set req.http.a = \"x\" + \"y\";");
         becomes("synthetic {“<p class=\"a\">“b”</p>”};", "synthetic {\"<p class=\"a\">“b”</p>\"};");

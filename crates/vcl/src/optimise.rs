@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The optimiser: the same program in fewer steps. It changes no side effect, no order of them and no record of the log.
+//! The optimiser: the same program in fewer steps. It changes neither side effects nor their order nor log records.
 //!
-//! * The same test of a value that hasn't changed is run once: tests become [`Op::Known`], and the machine forgets what
-//!   it knows of a subject when that is set. Knowing all tests of a subject, loading can also answer several at once.
-//! * Tests that follow each other while they fail, as in a list of hosts, become a chain ([`Op::Guards`]) that the machine
-//!   walks without running the jumps and steps between them.
-//! * Where nobody watches ([`Program::lean`]) steps, jumps to jumps and calls of subroutines in which nothing is done are
-//!   left out, and a subroutine that is called in one place only is a part of its caller.
+//! * A test of an unchanged value runs once. Tests become [`Op::Known`], and the machine forgets the results for a
+//!   subject when the subject is set. Since all tests of a subject are known, loading can also combine several of them.
+//! * Tests that follow each other while they fail, as in a list of hosts, become a chain ([`Op::Guards`]). The machine
+//!   walks it without running the jumps and steps in between.
+//! * The code for runs without `VCL_trace` ([`Program::lean`]) omits steps, jumps to jumps and calls of empty
+//!   subroutines. A subroutine with a single call becomes a part of its caller.
 //!
-//! Ops keep their places: only tests are replaced.
+//! Ops keep their indices: only tests are replaced.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ const PARTS: [Var; 8] = [
     Var::RespReason,
 ];
 
-/// Jumps followed from one guard to the next; jumps could go round in a circle only if the compiler made one.
+/// Maximum number of jumps followed between guards. Only a compiler bug could make a cycle of jumps.
 const MAX_JUMPS: usize = 16;
 
 pub(crate) fn optimise(program: &mut Program) {
@@ -50,9 +50,9 @@ fn test_of(op: Op) -> Option<(SubjectOf, TestOf)> {
     })
 }
 
-/// Tests of subjects that have more than one become [`Op::Known`].
+/// Converts tests of subjects that have more than one to [`Op::Known`].
 fn keep_answers(program: &mut Program) {
-    // Names differ in case only: the first spelling stands for all.
+    // Header names compare without case; the first spelling stands for all.
     let mut first: HashMap<Vec<u8>, u16> = HashMap::new();
     let same: Vec<u16> =
         (0u16..).zip(&program.headers).map(|(n, name)| *first.entry(name.to_ascii_lowercase()).or_insert(n)).collect();
@@ -92,7 +92,7 @@ fn keep_answers(program: &mut Program) {
     }
 }
 
-/// Kept tests that a jump follows, and that lead to another such test when they fail, become [`Op::Guards`].
+/// Converts [`Op::Known`] tests to [`Op::Guards`] if a jump follows and failure leads to another such test.
 fn chain_guards(program: &mut Program, ways: &JumpTargets) {
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     let mut guards: Vec<Guard> = Vec::new();
@@ -117,7 +117,7 @@ fn chain_guards(program: &mut Program, ways: &JumpTargets) {
     program.guards = guards;
 }
 
-/// The code with each op where it is, leading past what does nothing.
+/// The code with each op in its place and jumps that skip ops without effect.
 fn lean(program: &Program, ways: &JumpTargets) -> Vec<Op> {
     let to = |pc: u32| ways.landing(pc);
     let lean = |(pc, op): (usize, &Op)| match (*op, ways.0[pc]) {
@@ -130,7 +130,7 @@ fn lean(program: &Program, ways: &JumpTargets) -> Vec<Op> {
     program.code.iter().enumerate().map(lean).collect()
 }
 
-/// For each op that does nothing but go on, or that need do no more, where it goes on.
+/// For each op without effect (or none left to do), the op that follows it.
 struct JumpTargets(Vec<Option<u32>>);
 
 impl JumpTargets {
@@ -146,7 +146,7 @@ impl JumpTargets {
         for (sub, call) in single_calls(program) {
             let body = body(program, sub);
             if code[body.clone()].iter().any(|op| matches!(op, Op::SetVar { var: Var::BerespUncacheable })) {
-                // The machine tells who called that.
+                // The machine records which subroutine called a setter of `beresp.uncacheable`, so the call remains.
                 continue;
             }
             ways[call as usize].get_or_insert(body.start as u32);
@@ -157,7 +157,7 @@ impl JumpTargets {
         JumpTargets(ways)
     }
 
-    /// Where one gets to from `pc`.
+    /// The op that is reached from `pc`.
     fn landing(&self, mut pc: u32) -> u32 {
         for _ in 0..MAX_JUMPS {
             match self.0.get(pc as usize) {
@@ -169,13 +169,13 @@ impl JumpTargets {
     }
 }
 
-/// The subroutines that are called in one place only, and that place.
+/// Subroutines with a single call, and the place of it.
 fn single_calls(program: &Program) -> HashMap<SubId, u32> {
     let mut calls: HashMap<SubId, Option<u32>> = HashMap::new();
     for (pc, op) in (0u32..).zip(&program.code) {
         match *op {
             Op::CallSub { sub } => drop(calls.entry(sub).and_modify(|call| *call = None).or_insert(Some(pc))),
-            // Whoever has it as a value may call it.
+            // A SUB value may be called from anywhere.
             Op::PushSub { sub } => drop(calls.insert(sub, None)),
             _ => {}
         }
@@ -186,13 +186,13 @@ fn single_calls(program: &Program) -> HashMap<SubId, u32> {
     calls.into_iter().filter_map(|(sub, call)| Some((sub, call?))).collect()
 }
 
-/// Where a subroutine's ops are; they lie in the order of the subroutines.
+/// The ops of a subroutine; they are stored in the order of the subroutines.
 fn body(program: &Program, sub: SubId) -> std::ops::Range<usize> {
     let next = program.subs.get(sub as usize + 1).map_or(program.code.len(), |next| next.entry as usize);
     program.subs[sub as usize].entry as usize..next
 }
 
-/// Whether a subroutine only returns to its caller.
+/// True if a subroutine only returns to its caller.
 fn does_nothing(program: &Program, sub: SubId) -> bool {
     let mut ops = program.code[program.subs[sub as usize].entry as usize..].iter();
     matches!(ops.find(|op| !matches!(op, Op::Step { .. })), Some(Op::Leave))

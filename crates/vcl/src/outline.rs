@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a text declares and where, read with patience: for editors, whose texts are often half-written.
+//! The declarations of a text and their places, for editors. It tolerates unfinished text.
 
 use std::ops::Range;
 
 use crate::odd::to_ascii_in_place;
 use crate::token::{Tok, Token, lex};
 
-/// Attributes of a backend, without their dot.
 pub use crate::backends::BACKEND_FIELDS;
-/// Attributes of a probe, without their dot.
 pub use crate::backends::PROBE_FIELDS;
 
-/// What is declared.
+/// The kind of a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kind {
     Acl,
     Backend,
-    /// Of VCL before 4.0.
+    /// Only in VCL before 4.0.
     Director,
     Import,
     Object,
@@ -26,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word in VCL that declares it.
+    /// The keyword that declares it.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Acl => "acl",
@@ -40,87 +38,82 @@ impl Kind {
     }
 }
 
-/// A declaration. Ranges are of bytes in the text.
+/// A declaration. Ranges are in bytes of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Declaration {
-    /// What it declares.
     pub kind: Kind,
-    /// The name it gives.
     pub name: String,
     /// An import's module (`std`); an object's type (`directors.hash`); else empty.
     pub of: String,
-    /// Where the name stands.
+    /// Range of the name.
     pub at: Range<usize>,
-    /// From its first word to its closing bracket or semicolon, or as far as the text goes.
+    /// Range from its first word to its closing bracket or semicolon, or to the end of the text.
     pub whole: Range<usize>,
 }
 
-/// An `include`.
+/// An `include` statement of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Include {
-    /// The file, as written.
+    /// The path as written.
     pub path: String,
-    /// Whether it is a pattern (`include +glob`).
+    /// True for a pattern (`include +glob`).
     pub glob: bool,
-    /// Where the path stands, quotes and all.
+    /// Range of the path, quotes included.
     pub at: Range<usize>,
 }
 
-/// What a text declares.
+/// The declarations and includes of a text.
 #[derive(Debug, Clone, Default)]
 pub struct Outline {
-    /// In order.
     pub declarations: Vec<Declaration>,
-    /// In order.
     pub includes: Vec<Include>,
-    /// Whether the text says its version: it is no fragment that others include.
+    /// True if the text declares its version, so it isn't a fragment for inclusion.
     pub versioned: bool,
     tokens: Vec<Token>,
-    /// What couldn't be read: from where, to its line's end.
+    /// Unreadable ranges, each up to the end of its line.
     unread: Vec<Range<usize>>,
 }
 
 /// A dotted name where it is used or declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
-    /// All of it.
+    /// Range of the whole dotted name.
     pub at: Range<usize>,
-    /// As far as its first dot.
+    /// Range up to its first dot.
     pub first: Range<usize>,
-    /// It is an attribute (`.host`) or an argument's name (`f(name = 1)`).
+    /// True for an attribute (`.host`) or an argument's name (`f(name = 1)`).
     pub inner: bool,
 }
 
-/// A call that isn't closed before a cursor.
+/// A call that is still open at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What is called.
+    /// Name of the called function.
     pub name: String,
-    /// Commas before the cursor.
+    /// Number of commas before the cursor.
     pub arg: usize,
-    /// The name that the argument is given by.
+    /// The argument's name, if it is given by name.
     pub named: Option<String>,
 }
 
-/// Where a cursor stands.
+/// The surroundings of a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CursorContext {
-    /// The dotted name that it touches, from its beginning to its end; empty when there is none.
+    /// Range of the dotted name that the cursor touches; empty if there is none.
     pub name: Range<usize>,
-    /// The words and signs of the statement before that name.
+    /// Tokens of the statement before that name.
     pub before: Vec<String>,
-    /// The subroutine around it.
+    /// Name of the enclosing subroutine.
     pub sub: Option<String>,
-    /// The declaration around it when that isn't a subroutine.
+    /// The enclosing declaration if that isn't a subroutine.
     pub block: Option<Kind>,
-    /// It stands in a string, or in what couldn't be read.
+    /// True inside a string or an unreadable range.
     pub in_string: bool,
-    /// It stands in a comment.
     pub in_comment: bool,
 }
 
 impl Outline {
-    /// Reads `text`; what can't be understood is passed over.
+    /// Reads `text` and skips unreadable parts.
     pub fn parse(text: &[u8]) -> Outline {
         let (tokens, unread) = patient_tokens(text);
         let mut outline = Outline { tokens, unread, ..Outline::default() };
@@ -132,7 +125,7 @@ impl Outline {
         outline
     }
 
-    /// Reads what begins at token `at`, and gives where to go on.
+    /// Reads the declaration at token `at` and returns the index after it.
     fn declaration(&mut self, text: &[u8], at: usize, ends: &[usize]) -> usize {
         let word = |n: usize| self.tokens.get(n).map_or(&b""[..], |t| bytes(text, t));
         let kind = match word(at) {
@@ -185,8 +178,8 @@ impl Outline {
         if kind == Kind::Sub { at + 2 } else { end + 1 }
     }
 
-    /// For each token, where a declaration ends that begins before it and has no mark yet: at the first `;`, or the end of the
-    /// first block. A subroutine whose end is missing ends before the next declaration.
+    /// For each token, the end of a declaration that begins before it and has no mark yet: the first `;`, or the end of
+    /// the first block. A subroutine whose end is missing ends before the next declaration.
     fn ends(&self, text: &[u8]) -> Vec<usize> {
         let last = self.tokens.len().saturating_sub(1);
         let (mut open, mut closes) = (Vec::new(), vec![last; self.tokens.len()]);
@@ -217,7 +210,7 @@ impl Outline {
         ends
     }
 
-    /// What stands at byte `at` of the same text.
+    /// The surroundings of byte `at` of the same text.
     pub fn cursor_context(&self, text: &[u8], at: usize) -> CursorContext {
         let touching = |t: &Token| (t.start as usize) <= at && at <= t.end as usize;
         let first_after = self.tokens.partition_point(|t| (t.end as usize) < at);
@@ -255,7 +248,7 @@ impl Outline {
         }
     }
 
-    /// What the innermost braces around `at` are for: a probe may stand in a backend.
+    /// The kind of the innermost braces around `at`: a probe may stand in a backend.
     fn block_kind(&self, around: &Declaration, at: usize) -> Kind {
         let inside = self.tokens.iter().filter(|t| t.start as usize >= around.whole.start && (t.end as usize) <= at);
         let depth = inside.fold(0usize, |depth, t| match t.tok {
@@ -289,7 +282,7 @@ impl Outline {
         false
     }
 
-    /// All names of the same text, in order.
+    /// All dotted names of the same text, in order.
     pub fn names(&self, text: &[u8]) -> Vec<Name> {
         let (mut out, mut at, mut parens) = (Vec::new(), 0, 0usize);
         while at < self.tokens.len() {
@@ -325,7 +318,7 @@ impl Outline {
         out
     }
 
-    /// The stretches between braces, braces and all.
+    /// The ranges between braces, braces included.
     pub fn blocks(&self) -> Vec<Range<usize>> {
         let (mut open, mut out) = (Vec::new(), Vec::new());
         for token in &self.tokens {
@@ -374,19 +367,19 @@ impl Outline {
         None
     }
 
-    /// The last token that ends at `at` or before it.
+    /// The last token that ends at or before `at`.
     pub fn before(&self, at: usize) -> Option<Range<usize>> {
         self.tokens[..self.tokens.partition_point(|t| (t.end as usize) <= at)].last().map(range)
     }
 
-    /// Whether more braces are closed than opened.
+    /// True if more braces are closed than opened.
     pub fn lacks_brace(&self) -> bool {
         let count = |c: u8| self.tokens.iter().filter(|t| t.tok == Tok::C(c)).count();
         count(b'}') > count(b'{')
     }
 
-    /// How to take what is wrong at byte `at` out of a text so that the rest can be read: a stretch, and what to put there.
-    /// Only statements of subroutines that declare nothing, conditions, and the lines of an ACL, a backend or a probe.
+    /// An edit that removes the mistake at byte `at` so that the rest can be read: a range and its replacement. Removes
+    /// only statements of subroutines that declare nothing, conditions, and lines of an ACL, a backend or a probe.
     pub fn without(&self, text: &[u8], at: usize) -> Option<(Range<usize>, &'static str)> {
         let has_lines = |kind| matches!(kind, Kind::Sub | Kind::Acl | Kind::Backend | Kind::Probe);
         let around = |d: &&Declaration| has_lines(d.kind) && d.whole.contains(&at);
@@ -403,7 +396,7 @@ impl Outline {
             Tok::C(b';') => Some((begin.start as usize..end.end as usize, "")),
             Tok::C(b'{') if sub.kind == Kind::Sub => {
                 let open = self.tokens[first..last].iter().find(|t| t.tok == Tok::C(b'('))?;
-                // One that isn't closed goes with its brace's place kept.
+                // If it isn't closed, the place of its brace is kept.
                 let close = self.tokens[last - 1];
                 let closed = close.tok == Tok::C(b')') && at < close.start as usize && self.balanced(first, last);
                 let stretch = open.end as usize..if closed { close.start as usize } else { end.start as usize };
@@ -444,13 +437,13 @@ fn starts_line(text: &[u8], token: &Token) -> bool {
     token.start == 0 || text[token.start as usize - 1] == b'\n'
 }
 
-/// Most words of an object's type.
+/// Maximum number of words in an object's type.
 const MAX_PARTS: usize = 8;
-/// Lines that can't be read before the rest of a text is given up: each means reading all behind it anew.
+/// Maximum number of unreadable lines; each means reading the rest of the text again.
 const MAX_UNREAD: usize = 1000;
 
-/// The tokens of `text`, odd characters taken for the ASCII that stands for them, and what was passed over: lines, from where
-/// they can't be read.
+/// The tokens of `text`, with non-ASCII characters read as their ASCII replacements, and the skipped ranges: each from
+/// the place where its line can't be read.
 pub(crate) fn patient_tokens(text: &[u8]) -> (Vec<Token>, Vec<Range<usize>>) {
     let text = &*to_ascii_in_place(text);
     let (mut out, mut unread, mut from) = (Vec::new(), Vec::new(), 0usize);
@@ -475,8 +468,8 @@ pub(crate) fn patient_tokens(text: &[u8]) -> (Vec<Token>, Vec<Range<usize>>) {
     (out, unread)
 }
 
-/// What of a line that can't be read from `at` on holds the rest together: braces whose partners stand elsewhere, a block, or the
-/// statement's end.
+/// The tokens that preserve the structure of a line that is unreadable from `at` on: braces whose partners are on other
+/// lines, a block, or the statement's end.
 fn structure(text: &[u8], at: usize, end: usize) -> Vec<Token> {
     let line = &text[at..end];
     let ends = |line: &[u8]| line.trim_ascii_end().last().copied().filter(|c| matches!(c, b'{' | b'}' | b';'));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Backends that are listeners of the server which loads the VCL: a request that goes to one comes back. Where all of them
-//! would, the VCL is refused. Where VCL may choose another backend, it is a warning: a node of a cluster names itself, too.
+//! Backends that are listeners of the server that loads the VCL, so a fetch from one comes back to the server. If every
+//! fetch would, the VCL is refused. If VCL may choose another backend, it is a warning, because a cluster node also
+//! lists itself.
 
 use tables::vclvars::{Method, Return, Var};
 
@@ -9,19 +10,18 @@ use crate::program::{BackendAddress, Op};
 use crate::symbols::What;
 use crate::vcc::{Access, R, Vcc};
 
-/// A backend that is one of the server's listeners.
 #[derive(Debug)]
 pub(crate) struct OwnBackend {
-    /// Index into [`crate::Program::backends`].
+    /// An index into [`crate::Program::backends`].
     backend: u32,
     /// The token of its name.
     at: usize,
-    /// The listener's name and address.
+    /// Name and address of the listener.
     listener: String,
 }
 
 impl Vcc<'_> {
-    /// Notes a backend whose declaration has the name at token `at`, if it is a listener of the server's.
+    /// Records the backend declared at token `at` if it is one of the server's listeners.
     pub fn note_own_backend(&mut self, backend: u32, at: usize) {
         let address = &self.program.backends[backend as usize].address;
         let may_move = matches!(address, BackendAddress::Inet { name: Some(_), .. }) && self.options.lazy_hosts;
@@ -30,7 +30,8 @@ impl Vcc<'_> {
         }
     }
 
-    /// Refuses a program whose every fetch would come back to the server, and remarks on other backends that are listeners of its.
+    /// Refuses a program whose every fetch would come back to the server. Remarks on single backends that are its
+    /// listeners.
     pub fn check_own_backends(&mut self) -> R {
         let own = std::mem::take(&mut self.own_backends);
         let default = own.iter().find(|own| self.program.default_backend == Some(own.backend));
@@ -57,7 +58,8 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// Whether requests may go elsewhere than to the default backend, or are told apart by the listener that took them.
+    /// True if requests may go to another backend than the default one, or are distinguished by the listener that
+    /// accepted them.
     fn may_choose_backend(&self) -> bool {
         let mut uses = self.procs.iter().flat_map(|proc| &proc.uses);
         let may_choose = uses.any(|used| match self.syms.get(used.sym).what {
@@ -68,7 +70,7 @@ impl Vcc<'_> {
         may_choose || !self.program.labels.is_empty()
     }
 
-    /// Whether vcl_recv answers every request itself, before anything is tested.
+    /// True if vcl_recv answers every request itself, before any test.
     fn never_fetches(&self) -> bool {
         let recv = self.procs.iter().find(|proc| proc.method == Some(Method::Recv));
         let is_turn = |op: &&Op| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A warning: a vcl_recv that looks up whatever comes, also what the built-in VCL passes since its answer may be for one user
-//! alone (requests with Cookie or Authorization) or does something (POST).
+//! A warning about a vcl_recv that looks up every request. The built-in VCL passes requests with Cookie or
+//! Authorization, whose responses may be personal, and requests that have effects (POST).
 //!
-//! Followed are the ways through vcl_recv and what it calls, with what is known of the request on each. A way that depends on
-//! something else of the request, as on a pattern of the URL, is taken to be a choice of its author and not remarked on.
+//! The analysis follows the paths through vcl_recv and its callees with the facts known on each. A path that depends on
+//! another property of the request, such as a URL pattern, is taken as the author's choice and not reported.
 
 use std::collections::HashMap;
 
@@ -14,41 +14,40 @@ use crate::code::Code;
 use crate::program::{Callee, Compare, Op};
 use crate::vcc::Vcc;
 
-/// What is known on a way: a set of these.
+/// A set of facts known on a path, as bits.
 type Facts = u8;
 const COOKIE_SEEN: Facts = 1;
 const AUTH_SEEN: Facts = 2;
 const METHOD_SEEN: Facts = 4;
 const SEEN: [Facts; 3] = [COOKIE_SEEN, AUTH_SEEN, METHOD_SEEN];
-/// The last test said that it is there; `IS_POST` that it is a method that does something.
+/// The last test found the header; for `IS_POST`, a method with effects.
 const HAS_COOKIE: Facts = 8;
 const HAS_AUTH: Facts = 16;
 const IS_POST: Facts = 32;
 const LAST: [Facts; 3] = [HAS_COOKIE, HAS_AUTH, IS_POST];
-/// It depends on something else.
+/// The path depends on another property of the request.
 const NARROW: Facts = 64;
 
-/// Sets of what may be known: a bit for each.
+/// A set of possible [`Facts`], one bit for each value.
 type FactSets = u128;
 
-/// Most ops of a program that is looked at.
+/// Maximum number of ops in an analysed program.
 const MAX_OPS: usize = 200_000;
-/// Patterns that any URL matches.
 const ALL_URLS: [&[u8]; 6] = [b"", b".", b".*", b"/", b"^/", b"^"];
-/// Modules that know what a Cookie says.
+/// Modules that read the Cookie header.
 const COOKIE_MODULES: [&str; 2] = ["cookie", "cookieplus"];
 
-/// What was found on the ways.
+/// Results of the analysis so far.
 #[derive(Default)]
 struct Findings {
-    /// For each subroutine and what is known before it: what is known behind it.
+    /// Possible facts after a subroutine, by subroutine and the facts before it.
     behind: HashMap<(usize, Facts), FactSets>,
-    /// For each lookup: what is known there.
+    /// Possible facts at each lookup.
     lookups: HashMap<u32, FactSets>,
 }
 
 impl Vcc<'_> {
-    /// Remarks on lookups of what may be personal.
+    /// Remarks on lookups whose response may be personal.
     pub fn lint_personal(&mut self) {
         let Some(recv) = self.procs.iter().position(|p| p.method == Some(Method::Recv)) else { return };
         if self.ops > MAX_OPS {
@@ -69,20 +68,20 @@ impl Vcc<'_> {
         }
     }
 
-    /// What the hash is made of needn't be passed.
+    /// The facts covered by vcl_hash: what is part of the hash needn't be passed.
     fn seen_in_hash(&self) -> Facts {
         let reached = self.reached_from(Method::Hash);
         let procs = self.procs.iter().zip(reached).filter(|(_, reached)| *reached);
         procs.flat_map(|(proc, _)| &proc.code).fold(0, |known, op| known | self.reads(*op)) & !METHOD_SEEN
     }
 
-    /// What is known behind a subroutine that begins with `known`.
+    /// The possible facts after a subroutine that starts with `known`.
     fn ways(&self, proc: usize, known: Facts, found: &mut Findings) -> FactSets {
         if let Some(ways) = found.behind.get(&(proc, known)) {
             return *ways;
         }
         let code = &self.procs[proc].code;
-        // Jumps only go forward.
+        // All jumps go forward.
         let mut before: Vec<FactSets> = vec![0; code.len() + 1];
         before[0] = one(known);
         let mut behind = 0;
@@ -127,7 +126,7 @@ impl Vcc<'_> {
         behind
     }
 
-    /// What a field of the request is about.
+    /// The fact that a request header belongs to.
     fn about(&self, head: HeadId, field: u16) -> Option<Facts> {
         let name = &self.program.headers[field as usize];
         match () {
@@ -138,7 +137,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// What an op looks at.
+    /// The facts that an op reads.
     fn reads(&self, op: Op) -> Facts {
         match op {
             Op::PushField { head, field } | Op::TextField { head, field } | Op::HashField { head, field } => {
@@ -155,7 +154,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// What is known after an op.
+    /// The facts after an op.
     fn done(&self, op: Op, known: Facts) -> Facts {
         match op {
             Op::UnsetField { head, field } | Op::SetFieldText { head, field } => {
@@ -166,7 +165,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// What is known after a test that said `yes`.
+    /// The facts after a test with the result `yes`.
     fn tested(&self, test: Option<Op>, yes: bool, known: Facts) -> Facts {
         let known = LAST.iter().fold(known, |known, last| known & !last);
         let narrow = if yes { known | NARROW } else { known };
@@ -225,7 +224,7 @@ fn all(ways: FactSets) -> impl Iterator<Item = Facts> {
     (0..FactSets::BITS as Facts).filter(move |known| ways & one(*known) != 0)
 }
 
-/// What nobody looked at, as bits of [`SEEN`]; on a narrow way only what it is for.
+/// The bits of [`SEEN`] that nothing has tested; on a narrow path only those that it is about.
 fn missing(known: Facts) -> Facts {
     let is_missing = |(seen, last): (&Facts, &Facts)| {
         let is_blind = known & NARROW == 0 && known & seen == 0;
@@ -234,7 +233,7 @@ fn missing(known: Facts) -> Facts {
     SEEN.iter().zip(&LAST).map(is_missing).sum()
 }
 
-/// The warning; what is to be written is in the file's own dialect.
+/// The text of the warning, with examples in the file's own dialect.
 fn text(missing: Facts, dialect: Option<Dialect>) -> String {
     let method = if dialect.is_some() { "req.request" } else { "req.method" };
     let reads = format!("({method} != \"GET\" && {method} != \"HEAD\")");

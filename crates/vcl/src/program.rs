@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What compiling VCL gives: flat bytecode and the data it names. Plain data; running it is `vrt`'s work.
+//! The compiler's output: flat bytecode and its data. `vrt` runs it.
 //!
-//! The machine that runs it has a stack of values, a stack of text buffers, one flag, and a stack of return places.
-//! A test sets the flag; the jump that follows it reads the flag.
+//! The machine that runs it has a stack of values, a stack of text buffers, one flag, and a stack of return places. A
+//! test sets the flag; the jump that follows it reads the flag.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,80 +11,73 @@ use std::sync::Arc;
 use tables::origin_proto::OriginProto;
 use tables::vclvars::{HeadId, Method, Return, Type, Var};
 
-/// Index into [`Program::subs`].
+/// An index into [`Program::subs`].
 pub type SubId = u32;
-/// No subroutine.
+/// Marks a missing subroutine in [`Program::methods`].
 pub const NO_SUB: SubId = SubId::MAX;
-/// Index into [`Program::backends`].
+/// An index into [`Program::backends`].
 pub type BackendId = u32;
-/// Index into [`Program::probes`].
+/// An index into [`Program::probes`].
 pub type ProbeId = u32;
-/// Index into [`Program::acls`].
+/// An index into [`Program::acls`].
 pub type AclId = u32;
-/// Index into [`Program::regexes`].
+/// An index into [`Program::regexes`].
 pub type RegexId = u32;
-/// Index into [`Program::objects`].
+/// An index into [`Program::objects`].
 pub type ObjectId = u32;
 
-/// A compiled VCL.
+/// A compiled VCL: bytecode and data.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
-    /// 40 or 41: the version that the first file declares.
+    /// The version that the first file declares: 40 or 41.
     pub syntax: u8,
-    /// The dialect of a file from before 4.0, which was translated.
+    /// The dialect from before 4.0 that the file was translated from.
     pub dialect: Option<crate::Dialect>,
-    /// All subroutines' code, one after the other.
+    /// The code of all subroutines, one after the other.
     pub code: Vec<Op>,
-    /// The same without what does nothing, for runs that nobody watches step by step. Each op is in its place in `code`; the
+    /// The code without ops that have no effect, for runs without `VCL_trace`. Each op is at its index in `code`; the
     /// optimiser fills it.
     pub lean: Vec<Op>,
     /// For each op, an index into `places`.
     pub op_places: Vec<u32>,
-    /// Places in the source.
     pub places: Vec<SourceLocation>,
     /// The files that were read, in order; the first is the one compiled, the last the built-in VCL.
     pub sources: Vec<SourceInfo>,
     /// Subroutines, the built-in ones included.
     pub subs: Vec<Sub>,
-    /// The subroutine of each [`Method`], by its number. All exist but perhaps `vcl_backend_refresh`, then [`NO_SUB`].
+    /// The subroutine of each [`Method`], by its number. Only `vcl_backend_refresh` may be missing ([`NO_SUB`]).
     pub methods: [SubId; Method::COUNT],
-    /// Text constants.
     pub strings: Vec<Box<[u8]>>,
-    /// Names of head fields, as first written.
+    /// Names of headers, as first written.
     pub headers: Vec<Box<[u8]>>,
     /// INT and BYTES constants.
     pub ints: Vec<i64>,
     /// REAL, DURATION and TIME constants.
     pub reals: Vec<f64>,
-    /// Words of ENUM arguments, as the signatures have them.
+    /// Words of ENUM arguments, in the signatures' spelling.
     pub words: Vec<&'static str>,
-    /// BLOB constants, decoded.
     pub blobs: Vec<Box<[u8]>>,
-    /// Patterns.
     pub regexes: Vec<Box<[u8]>>,
-    /// `backend` declarations.
     pub backends: Vec<BackendDecl>,
-    /// The one named `default`, or the first; `None` only when none is declared and modules make them.
+    /// The backend named `default`, or the first one; `None` only if none is declared and modules create them.
     pub default_backend: Option<BackendId>,
-    /// `probe` declarations, anonymous ones included.
+    /// All probes, anonymous ones included.
     pub probes: Vec<ProbeDecl>,
-    /// `probe default`.
+    /// The probe named `default`.
     pub default_probe: Option<ProbeId>,
-    /// `acl` declarations.
     pub acls: Vec<AclDecl>,
-    /// `import`s.
     pub imports: Vec<Import>,
-    /// `new` objects, in order of construction.
+    /// Objects made by `new`, in order of construction.
     pub objects: Vec<ObjectDecl>,
     /// Calls of module functions, constructors and methods.
     pub calls: Vec<CallSite>,
-    /// Names in `return (vcl(name))`, labels.
+    /// Labels in `return (vcl(name))`.
     pub labels: Vec<String>,
     /// Names of stores (`storage.name`).
     pub stores: Vec<String>,
-    /// What is tested more than once; the optimiser fills it.
+    /// Values that are tested more than once; the optimiser fills it.
     pub subjects: Vec<Subject>,
-    /// Tests that follow each other as long as they fail; the optimiser fills it.
+    /// Tests that follow each other while they fail; the optimiser fills it.
     pub guards: Vec<Guard>,
 }
 
@@ -95,63 +88,61 @@ impl Program {
     }
 }
 
-/// Something that is tested in several places, with all tests of it: what one of them said holds until it changes.
+/// A value that is tested in several places, with all tests of it. A result stays valid until the value changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// What is tested.
     pub of: SubjectOf,
-    /// At most [`Subject::MOST_TESTS`] different tests.
+    /// At most [`Subject::MAX_TESTS`] different tests.
     pub tests: Vec<TestOf>,
 }
 
 impl Subject {
-    /// Tests of a subject; further ones are run each time.
+    /// Maximum number of tests per subject; further ones are run each time.
     pub const MAX_TESTS: usize = 64;
 }
 
-/// What is tested.
+/// The kind of value that a subject is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SubjectOf {
-    /// A field of a head.
+    /// A header of a request or response.
     Field(HeadId, u16),
-    /// A textual part of a start line.
+    /// A text from a request line or status line.
     Var(Var),
 }
 
-/// A test of a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TestOf {
-    /// Whether it is set.
+    /// True if the header is set.
     Set,
-    /// Whether it equals a text: an index into [`Program::strings`].
+    /// True if the value equals a text, by its index in [`Program::strings`].
     Equal(u32),
-    /// Whether a pattern is found in it.
+    /// True if the pattern matches.
     Match(RegexId),
 }
 
-/// A test and where it leads.
+/// A test and its jump targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guard {
-    /// Index into [`Program::subjects`].
+    /// An index into [`Program::subjects`].
     pub subject: u16,
-    /// Index into its tests.
+    /// An index into the subject's tests.
     pub test: u16,
-    /// Where it goes on when the test holds.
+    /// The next op if the test holds.
     pub then: u32,
-    /// The guard that is next when it doesn't.
+    /// The next guard if the test fails.
     pub next: Option<u32>,
-    /// Where it goes on when it doesn't and no guard is next.
+    /// The next op if the test fails and there is no next guard.
     pub otherwise: u32,
-    /// The place of the test itself.
+    /// The index of the test's own op.
     pub pc: u32,
 }
 
-/// A place in the source.
+/// A place in a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SourceLocation {
-    /// Index into [`Program::sources`].
+    /// An index into [`Program::sources`].
     pub source: u32,
-    /// Line, from 1.
+    /// Line number, counted from 1.
     pub line: u32,
     /// Column in bytes, from 1.
     pub pos: u32,
@@ -160,40 +151,37 @@ pub struct SourceLocation {
 /// A file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceInfo {
-    /// Its name; `<vcl.inline>` for text given on the CLI, `<builtin>` for the built-in VCL.
+    /// The file's name; `<vcl.inline>` for text given on the CLI, `<builtin>` for the built-in VCL.
     pub name: String,
-    /// Its text.
     pub text: Vec<u8>,
 }
 
-/// A subroutine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sub {
-    /// Name.
     pub name: String,
-    /// Its first op in [`Program::code`].
+    /// Index of its first op in [`Program::code`].
     pub entry: u32,
-    /// From which machine subroutines it may be called.
+    /// The machine subroutines that may call it.
     pub methods: tables::vclvars::Methods,
 }
 
-/// One instruction, 8 bytes. `head`, `field` name a line of a head; `str` is an index into [`Program::strings`].
+/// One instruction, 8 bytes. `head` and `field` name a header; `str` is an index into [`Program::strings`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[allow(missing_docs)]
 pub enum Op {
-    /// Where a block begins or an `if` has ended; logs `VCL_trace` when asked.
+    /// Marks the beginning of a block or the end of an `if`; logs `VCL_trace` if enabled.
     Step { count: u32 },
-    /// Goes on at `to`.
+    /// Jumps to `to` unconditionally.
     Jump { to: u32 },
-    /// Goes on at `to` when the flag is set.
+    /// Jumps to `to` if the flag is set.
     JumpIf { to: u32 },
-    /// Goes on at `to` when the flag is not set.
+    /// Jumps to `to` unless the flag is set.
     JumpUnless { to: u32 },
-    /// Calls a subroutine.
+    /// Calls a subroutine by its index.
     CallSub { sub: SubId },
-    /// Calls the subroutine whose first op that does something is `to`; in [`Program::lean`] only.
+    /// Calls the subroutine whose first op with an effect is `to`; in [`Program::lean`] only.
     CallAt { to: u32 },
-    /// Returns to the caller; in a machine subroutine that is never reached.
+    /// Returns to the caller; never reached in a machine subroutine.
     Leave,
     /// Ends with an action that has no argument.
     Return { action: Return },
@@ -208,49 +196,49 @@ pub enum Op {
 
     /// Pushes the flag as a BOOL.
     PushFlag,
-    /// Pushes BOOL.
+    /// Pushes a BOOL constant.
     PushBool { value: bool },
-    /// Pushes INT.
+    /// Pushes an INT from [`Program::ints`].
     PushInt { index: u32 },
-    /// Pushes BYTES.
+    /// Pushes BYTES from [`Program::ints`].
     PushBytes { index: u32 },
-    /// Pushes REAL.
+    /// Pushes a REAL from [`Program::reals`].
     PushReal { index: u32 },
-    /// Pushes DURATION.
+    /// Pushes a DURATION from [`Program::reals`].
     PushDuration { index: u32 },
-    /// Pushes TIME.
+    /// Pushes a TIME from [`Program::reals`].
     PushTime { index: u32 },
-    /// Pushes STRING.
+    /// Pushes a STRING from [`Program::strings`].
     PushStr { str: u32 },
-    /// Pushes a STRING that is not set.
+    /// Pushes an unset STRING.
     PushUnset,
-    /// Pushes what stands for an optional argument that was not given.
+    /// Pushes the placeholder of an optional argument that was not given.
     PushAbsent,
-    /// Pushes a word of an ENUM argument.
+    /// Pushes an ENUM word from [`Program::words`].
     PushEnum { word: u32 },
-    /// Pushes BLOB.
+    /// Pushes a BLOB from [`Program::blobs`].
     PushBlob { index: u32 },
-    /// Pushes REGEX.
+    /// Pushes a REGEX from [`Program::regexes`].
     PushRegex { index: RegexId },
-    /// Pushes BACKEND.
+    /// Pushes a BACKEND from [`Program::backends`].
     PushBackend { index: BackendId },
     /// Pushes the default backend.
     PushDefaultBackend,
-    /// Pushes PROBE.
+    /// Pushes a PROBE from [`Program::probes`].
     PushProbe { index: ProbeId },
     /// Pushes the default probe.
     PushDefaultProbe,
-    /// Pushes ACL.
+    /// Pushes an ACL from [`Program::acls`].
     PushAcl { index: AclId },
-    /// Pushes SUB.
+    /// Pushes a SUB from [`Program::subs`].
     PushSub { sub: SubId },
-    /// Pushes IP: an index into [`Program::strings`], the text of an address.
+    /// Pushes an IP; its text is an index into [`Program::strings`].
     PushIp { str: u32 },
-    /// Pushes a store by name.
+    /// Pushes a store from [`Program::stores`].
     PushStore { index: u32 },
-    /// Pushes a HEADER: the name of a field in a head.
+    /// Pushes a HEADER: the name of a header, not its value.
     PushHeader { head: HeadId, field: u16 },
-    /// Pushes a field's value as STRING.
+    /// Pushes a header's value as STRING.
     PushField { head: HeadId, field: u16 },
     /// Pushes a variable's value.
     PushVar { var: Var },
@@ -261,7 +249,7 @@ pub enum Op {
     TextOpen,
     /// Appends a constant to the open buffer.
     TextStr { str: u32 },
-    /// Appends a field's value, or nothing when it is not set.
+    /// Appends a header's value, or nothing if it is not set.
     TextField { head: HeadId, field: u16 },
     /// Appends a variable in its text form.
     TextVar { var: Var },
@@ -274,80 +262,79 @@ pub enum Op {
     /// Pops a value and pushes its text form as STRING.
     ToString { from: Type },
 
-    /// Pops a value; the flag is whether it is true (VCL's rules for its type).
+    /// Pops a value and sets the flag to its truth (VCL's rules for its type).
     Test,
-    /// The flag is whether the field is set.
+    /// Sets the flag if the header is set.
     TestField { head: HeadId, field: u16 },
-    /// The flag is whether the field is set and equals a constant.
+    /// Sets the flag if the header is set and equals a constant.
     TestFieldStr { head: HeadId, field: u16, str: u32 },
-    /// The flag is whether the pattern is found in the field (in no text, when it isn't set).
+    /// Sets the flag if the pattern matches the header; an unset header counts as empty.
     TestFieldRegex { head: HeadId, field: u16, index: RegexId },
-    /// The flag is whether the STRING variable is set and equals a constant.
+    /// Sets the flag if the STRING variable is set and equals a constant.
     TestVarStr { var: Var, str: u32 },
-    /// The flag is whether the pattern is found in the STRING variable.
+    /// Sets the flag if the pattern matches the STRING variable.
     TestVarRegex { var: Var, index: RegexId },
-    /// One of the five tests above, whose answer is kept until its subject changes.
+    /// One of the five tests above; its result is kept until its subject changes.
     Known { subject: u16, test: u16 },
-    /// A chain of such tests with their jumps, begun at one of [`Program::guards`]. Stands for the test there and what
-    /// follows, and is run as that when `VCL_trace` is asked for.
+    /// A chain of such tests with their jumps, starting at one of [`Program::guards`]. Replaces the test there and the
+    /// ops after it; with `VCL_trace` those are run instead.
     Guards { at: u32 },
-    /// Pops b, then a; the flag is the comparison.
+    /// Pops b, then a; sets the flag to the comparison.
     Compare { how: Compare },
-    /// Pops a STRING; the flag is whether the pattern is found in it.
+    /// Pops a STRING; sets the flag if the pattern matches.
     TestRegex { index: RegexId },
-    /// Pops a REGEX, then a STRING; the flag is whether the pattern is found in it.
+    /// Pops a REGEX, then a STRING; sets the flag if the pattern matches.
     TestRegexValue,
-    /// Pops an ACL, then an IP; the flag is whether it matches.
+    /// Pops an ACL, then an IP; sets the flag if it matches.
     TestAcl,
-    /// Inverts the flag.
+    /// Inverts the result of the last test.
     Not,
-    /// Pops b, then a, pushes the result.
+    /// Pops b, then a; pushes the result.
     Math { how: Math, result: Type },
-    /// Pops a number, pushes it with the other sign.
+    /// Pops a number; pushes it with the opposite sign.
     Negate,
-    /// Pops substitute, REGEX and text, pushes a STRING.
+    /// Pops the substitute, the REGEX and the text; pushes a STRING.
     Regsub { all: bool },
-    /// Pops a STRING, pushes it in upper or lower case (ASCII).
+    /// Pops a STRING; pushes it in upper or lower case (ASCII).
     Case { upper: bool },
-    /// Pops a BACKEND, pushes what it resolves to now.
+    /// Pops a BACKEND; pushes the backend that it currently resolves to.
     Resolve,
-    /// Pops a STEVEDORE, pushes a property: 0 free_space, 1 used_space, 2 happy.
+    /// Pops a STEVEDORE; pushes a property: 0 free_space, 1 used_space, 2 happy.
     StoreProperty { which: u8 },
 
     /// Pops a value into a variable.
     SetVar { var: Var },
     /// Closes the open buffer and sets a STRING variable to it.
     SetVarText { var: Var },
-    /// Closes the open buffer and sets a field to it.
+    /// Closes the open buffer and sets a header to it.
     SetFieldText { head: HeadId, field: u16 },
-    /// Unsets all fields of that name.
+    /// Unsets all headers of that name.
     UnsetField { head: HeadId, field: u16 },
-    /// Unsets a variable.
+    /// Unsets a variable, not a header.
     UnsetVar { var: Var },
-    /// Pops a BLOB: the body of `resp` or `beresp`; with `append`, more of it.
+    /// Pops a BLOB and sets the body of `resp` or `beresp` to it; with `append`, appends it.
     SetBody { append: bool },
-    /// The same with the open buffer, which it closes.
+    /// Closes the open buffer and sets or extends the body with it.
     SetBodyText { append: bool },
-    /// Pops a STRING and adds it to the body: `(null)` when it isn't set.
+    /// Pops a STRING and appends it to the body; an unset one as `(null)`.
     AddBodyValue,
     /// Closes the open buffer and adds it to the hash as one piece.
     HashText,
-    /// Adds a piece that isn't set when the field isn't, else its value.
+    /// Adds a header's value to the hash as one piece, or an unset piece.
     HashField { head: HeadId, field: u16 },
-    /// Ends what one `hash_data()` adds.
+    /// Ends the pieces of one `hash_data()`.
     HashEnd,
-    /// Pops a STRING: a ban.
+    /// Pops a STRING and bans by it.
     Ban,
 
-    /// Calls `calls[site]`: pops its arguments, pushes what it gives unless that is VOID.
+    /// Calls `calls[site]`: pops the arguments and pushes the result unless that is VOID.
     Call { site: u32 },
-    /// Makes an object by its constructor `calls[site]`.
+    /// Creates an object by its constructor `calls[site]`.
     New { site: u32 },
 }
 
 const _: () = assert!(std::mem::size_of::<Op>() == 8);
 
-/// How two values compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Compare {
@@ -359,7 +346,6 @@ pub enum Compare {
     GreaterOrEqual,
 }
 
-/// Arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Math {
@@ -370,47 +356,40 @@ pub enum Math {
     Rem,
 }
 
-/// Where a backend is.
+/// The address of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackendAddress {
-    /// Resolved when compiled: at most one address of each family.
+    /// Resolved at compile time, with at most one address of each family.
     Inet {
-        /// `.host` as written.
+        /// The value of `.host`, as written.
         host: String,
-        /// `.port` as written, or the one in `.host`.
+        /// The value of `.port`, or the port in `.host`.
         port: Option<String>,
-        /// IPv4.
         v4: Option<SocketAddr>,
-        /// IPv6.
         v6: Option<SocketAddr>,
-        /// The name to look up again at run time; `None` for literal addresses.
+        /// The name to resolve again at run time; `None` for literal addresses.
         name: Option<HostName>,
     },
-    /// A unix socket.
     Unix(PathBuf),
-    /// `backend name none;`
+    /// Declared as `backend name none;`.
     None,
 }
 
-/// A name, and what it stood for when the VCL was checked.
+/// A host name, and its addresses when the VCL was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostName {
-    /// The name.
     pub host: String,
-    /// The port, as a number.
+    /// The port as a number.
     pub port: u16,
-    /// All addresses it had; none if `Options::lazy_hosts`.
+    /// All addresses; empty with `Options::lazy_hosts`.
     pub found: Vec<SocketAddr>,
 }
 
-/// A `backend` declaration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BackendDecl {
-    /// Name.
     pub name: String,
-    /// Where it is.
     pub address: BackendAddress,
-    /// `.host_header`; the address's host when not given.
+    /// `.host_header`; `None` = the address's host.
     pub host_header: Option<String>,
     /// Seconds; `None` = the parameter.
     pub connect_timeout: Option<f64>,
@@ -418,147 +397,130 @@ pub struct BackendDecl {
     pub first_byte_timeout: Option<f64>,
     /// Seconds; `None` = the parameter.
     pub between_bytes_timeout: Option<f64>,
-    /// 0 = no limit.
+    /// `.max_connections`; 0 means no limit.
     pub max_connections: u32,
-    /// `.wait_limit`: fetches that wait for a connection; `None` = the parameter.
+    /// `.wait_limit`: maximum number of fetches that wait for a connection; `None` = the parameter.
     pub wait_limit: Option<u32>,
     /// `.wait_timeout`, in seconds; `None` = the parameter.
     pub wait_timeout: Option<f64>,
-    /// 0 = none, 1 or 2.
+    /// PROXY protocol version: 1, 2, or 0 for none.
     pub proxy_header: u8,
-    /// What every new connection begins with.
+    /// Bytes sent at the start of every new connection.
     pub preamble: Option<Box<[u8]>>,
-    /// Its probe (the default one filled in).
+    /// The backend's probe, or the default one.
     pub probe: Option<ProbeId>,
-    /// `.ssl = 1`, and what belongs to it.
+    /// `.ssl = 1` and the attributes that depend on it.
     pub tls: Option<TlsDecl>,
-    /// `.proto`
     pub proto: OriginProto,
 }
 
-/// How a backend is spoken to by TLS. The name that it is to have is `.host_header`, or else the address's host.
+/// TLS attributes of a backend. The name for SNI and verification is `.host_header`, or else the address's host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsDecl {
-    /// `.ssl_sni`: the name is told in the handshake.
+    /// `.ssl_sni`: the handshake contains the name.
     pub sni: bool,
-    /// `.ssl_verify_peer`: its certificate must come from an authority that is trusted.
+    /// `.ssl_verify_peer`: the certificate must be issued by a trusted authority.
     pub verify_peer: bool,
-    /// `.ssl_verify_host`: its certificate must be for the name.
+    /// `.ssl_verify_host`: the certificate must match the name.
     pub verify_host: bool,
-    /// `.ssl_ca_file`: the authorities that are trusted; `None` = the system's.
+    /// `.ssl_ca_file`: the trusted authorities; `None` = the system's.
     pub ca_file: Option<TlsFile>,
-    /// `.ssl_crl_file`: which certificates they have revoked.
+    /// `.ssl_crl_file`: certificates that the authorities have revoked.
     pub crl_file: Option<TlsFile>,
-    /// `.certificate`: the file of our own certificate and its key, which isn't in `text`.
+    /// `.certificate`: the file with our own certificate and its key. It is secret, so `text` is empty.
     pub certificate: Option<TlsFile>,
 }
 
-/// A file that a TLS attribute names.
+/// A file named by a TLS attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFile {
-    /// Its whole name.
+    /// The complete path of the file.
     pub path: String,
-    /// What was in it when the VCL was checked; empty where that is secret.
+    /// The content when the VCL was checked; empty if it is secret.
     pub text: Arc<[u8]>,
 }
 
-/// A `probe` declaration. What is `None` has the default of vcl-probe(7).
+/// A `probe` declaration. Attributes that are `None` have the default of vcl-probe(7).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ProbeDecl {
-    /// Name; empty for one inside a backend.
+    /// Empty for a probe inside a backend.
     pub name: String,
-    /// `.url`
     pub url: Option<String>,
-    /// `.request`, lines already joined and ended.
+    /// `.request`, with its lines joined and terminated.
     pub request: Option<Box<[u8]>>,
-    /// Seconds.
+    /// The timeout in seconds.
     pub timeout: Option<f64>,
-    /// Seconds.
+    /// The interval in seconds.
     pub interval: Option<f64>,
-    /// `.window`
     pub window: Option<u32>,
-    /// `.threshold`
     pub threshold: Option<u32>,
-    /// `.initial`
     pub initial: Option<u32>,
-    /// `.expected_response`
     pub expected_response: Option<u32>,
-    /// `.expect_close` (true unless set).
+    /// `.expect_close`; `None` = true.
     pub expect_close: Option<bool>,
 }
 
-/// An `acl` declaration, host names resolved.
+/// An `acl` declaration with resolved host names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AclDecl {
-    /// Name.
     pub name: String,
-    /// `+log`
     pub log: bool,
-    /// `-pedantic` clears it.
+    /// False only with the flag `-pedantic`.
     pub pedantic: bool,
-    /// `+table`
     pub table: bool,
     /// Entries in the order written.
     pub entries: Vec<AclEntry>,
 }
 
-/// An entry of an ACL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclEntry {
-    /// `!`
+    /// `!`: excludes the addresses.
     pub negated: bool,
-    /// In parentheses.
+    /// Written in parentheses: ignored if the name doesn't resolve.
     pub ignorable: bool,
-    /// What is in the quotes.
+    /// The text between the quotes.
     pub addr: String,
-    /// The number after `"..." /`.
+    /// The number in `"..." / 24`.
     pub mask: Option<u32>,
-    /// What a host name resolved to when this was compiled; empty for an address.
+    /// Addresses of a host name at compile time; empty for a literal address.
     pub resolved: Vec<std::net::IpAddr>,
 }
 
-/// An `import`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Import {
-    /// The module.
     pub module: String,
-    /// The name it has in this VCL (`import x as name`).
+    /// The local name (`import x as name`).
     pub name: String,
 }
 
 /// An object made by `new`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectDecl {
-    /// Name.
     pub name: String,
-    /// Index into [`Program::imports`].
+    /// An index into [`Program::imports`].
     pub import: u32,
     /// The class in its module.
     pub class: String,
 }
 
-/// What a call calls.
+/// The target of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Callee {
-    /// A function of a module.
     Function(String),
-    /// The constructor of an object.
     Constructor(ObjectId),
-    /// A method of an object.
+    /// A method and its object.
     Method(ObjectId, String),
 }
 
-/// One call of a module.
+/// A call of a module's function, constructor or method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallSite {
-    /// Index into [`Program::imports`].
+    /// An index into [`Program::imports`].
     pub import: u32,
-    /// What is called.
     pub callee: Callee,
-    /// How many values it takes from the stack: one for each parameter of its signature, those not given included.
+    /// Number of values it pops: one for each parameter of its signature, including those not given.
     pub args: u16,
-    /// What it gives.
     pub returns: Type,
-    /// It only tells something, which depends on the arguments alone.
+    /// True if the call has no effects and its result depends only on the arguments.
     pub is_pure: bool,
 }

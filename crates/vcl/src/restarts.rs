@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A warning: a `return (restart)` that nothing leads past the next time. The request comes back to it as it was, again and again,
-//! until `max_restarts` ends it with 503.
+//! A warning about a `return (restart)` that loops: the request comes back to it unchanged until `max_restarts` ends it
+//! with 503.
 //!
-//! Followed are the ways from the begin of each subroutine of the client's side to its restarts. A way is no mistake if on it the
-//! request is changed, something is called that has effects, `req.restarts` is tested, or a failed response (5xx) is what led
-//! there: another fetch may end otherwise. Nor is one where the subroutines before the lookup take another way the second time.
+//! The analysis follows the paths from the start of each client-side subroutine to its restarts. A path is fine if on
+//! it the request is changed, something with effects is called, `req.restarts` is tested, or a failed response (5xx)
+//! led there, because another fetch may succeed. It is also fine if the subroutines before the lookup take another path
+//! after the restart.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,19 +15,19 @@ use crate::code::Code;
 use crate::program::{Callee, Compare, Op};
 use crate::vcc::Vcc;
 
-/// Subroutines that a request runs through again after a restart, before the one that restarted it.
+/// Subroutines that run again after a restart, before the one that restarted the request.
 const BEFORE_LOOKUP: [Method; 2] = [Method::Recv, Method::Hash];
-/// Subroutines that restart, but vcl_recv.
+/// Subroutines that may restart, except vcl_recv.
 const AFTER_RECV: [Method; 6] =
     [Method::Purge, Method::Hit, Method::Miss, Method::Pass, Method::Deliver, Method::Synth];
-/// Functions of vmod std that change nothing and tell of nothing that will be different the next time.
+/// Functions of vmod std that change nothing and return the same after a restart.
 const WITHOUT_EFFECT: [&str; 5] = ["cache_req_body", "healthy", "log", "syslog", "timestamp"];
-/// Statuses by which a response that failed is told: `> 499` is such a test.
+/// Statuses that a test for a failed response compares with: `> 499` is such a test.
 const FAILED: std::ops::RangeInclusive<i64> = 499..=599;
-/// Most ops of a program that is looked at.
+/// Maximum number of ops in an analysed program.
 const MAX_OPS: usize = 200_000;
 
-/// How control gets to a place: on ways that leave everything as it was, and on others.
+/// The kinds of paths that reach a place: idle ones, which change nothing, and others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Ways {
     idle: bool,
@@ -43,18 +44,18 @@ impl Ways {
         !self.idle && !self.other
     }
 
-    /// All of them, once something has happened on them.
+    /// The same paths after an op with an effect.
     fn busy(self) -> Ways {
         Ways { idle: false, other: !self.is_none() }
     }
 }
 
-/// What was found on the ways.
+/// Results of the analysis so far.
 #[derive(Default)]
 struct Findings {
-    /// For each subroutine that begins idle: how it is left by a return to its caller.
+    /// For each subroutine that is entered idle, the paths on which it returns to its caller.
     behind: HashMap<usize, Ways>,
-    /// Tokens of restarts that an idle way leads to.
+    /// Tokens of restarts that an idle path reaches.
     restarts: HashSet<u32>,
 }
 
@@ -84,8 +85,8 @@ impl Vcc<'_> {
         }
     }
 
-    /// Fields by which a request may be told from itself before a restart, in lower case: those of `req` that are set after
-    /// vcl_recv; and fields of the site's own that vcl_recv sets and tests.
+    /// Headers that can distinguish a request from itself before a restart, in lower case: those of `req` that are set
+    /// after vcl_recv, and custom headers that vcl_recv sets and tests.
     fn marks(&self, before: &[bool], after: &[bool]) -> HashSet<Vec<u8>> {
         let fields = |reached: &[bool], of: fn(Op) -> Option<u16>| -> HashSet<Vec<u8>> {
             let procs = self.procs.iter().zip(reached).filter(|(_, reached)| **reached);
@@ -122,8 +123,8 @@ impl Vcc<'_> {
         }
     }
 
-    /// Whether a subroutine before the lookup may do something else after a restart. To note the client's address in
-    /// X-Forwarded-For but once makes no difference.
+    /// True if a subroutine before the lookup may act differently after a restart. Adding the client's address to
+    /// X-Forwarded-For only the first time doesn't count.
     fn takes_another_way(&self, proc: usize, marks: &HashSet<Vec<u8>>) -> bool {
         let code = &self.procs[proc].code;
         code.iter().enumerate().any(|(at, op)| match *op {
@@ -135,13 +136,13 @@ impl Vcc<'_> {
         })
     }
 
-    /// Whether what depends on the test at `at` only sets X-Forwarded-For.
+    /// True if only changes of X-Forwarded-For depend on the test at `at`.
     fn only_notes_the_client(&self, code: &[Op], at: usize) -> bool {
         let jump = code[at..].iter().position(|op| matches!(op, Op::JumpIf { .. } | Op::JumpUnless { .. }));
         let Some((jump, Op::JumpIf { to } | Op::JumpUnless { to })) = jump.map(|n| (at + n, code[at + n])) else {
             return false;
         };
-        // The other branch begins where the first one jumps past it.
+        // The other branch begins at the target of the jump that ends the first one.
         let end = match code.get(to as usize - 1) {
             Some(Op::Jump { to }) => *to as usize,
             _ => to as usize,
@@ -155,7 +156,7 @@ impl Vcc<'_> {
         })
     }
 
-    /// Whether an op stands for something that the VCL's author wrote.
+    /// True if an op comes from the VCL's author.
     fn is_written_op(&self, proc: usize, at: usize) -> bool {
         let place = self.procs[proc].places.get(at).map(|place| self.program.places[*place as usize]);
         place.is_some_and(|place| {
@@ -164,7 +165,7 @@ impl Vcc<'_> {
         })
     }
 
-    /// Whether an op changes something that the next round can see, or depends on what will be different then.
+    /// True if an op changes something that is visible after a restart, or depends on something that will differ then.
     fn is_effect(&self, op: Op) -> bool {
         let is_of_request = |var: Var| var.name().starts_with("req.") || var.name().starts_with("client.");
         match op {
@@ -182,14 +183,14 @@ impl Vcc<'_> {
         }
     }
 
-    /// Follows the ways through a subroutine that begins idle, and gives how it returns to its caller.
+    /// Follows the paths through a subroutine that is entered idle. Returns those that return to its caller.
     fn idle_ways(&self, proc: usize, marks: &HashSet<Vec<u8>>, found: &mut Findings) -> Ways {
         if let Some(ways) = found.behind.get(&proc) {
             return *ways;
         }
         let state = &self.procs[proc];
         let code = &state.code;
-        // Jumps only go forward.
+        // All jumps go forward.
         let mut before = vec![Ways::default(); code.len() + 1];
         before[0] = Ways { idle: true, other: false };
         let mut behind = Ways::default();
@@ -232,7 +233,7 @@ impl Vcc<'_> {
         behind
     }
 
-    /// Whether the op at `at` reads what counts the rounds, or compares the status of a response that failed.
+    /// True if the op at `at` reads a count of restarts, or compares the status of a failed response.
     fn tells_rounds_apart(&self, code: &[Op], at: usize) -> bool {
         match code[at] {
             Op::PushVar { var: Var::ReqRestarts } | Op::TextVar { var: Var::ReqRestarts | Var::RespStatus } => true,
@@ -246,7 +247,7 @@ impl Vcc<'_> {
                     [Some(Op::PushVar { var: Var::RespStatus }), right] => {
                         number(right).is_some_and(|n| FAILED.contains(&n))
                     }
-                    // Each round is a hit more; any hit is one in all of them.
+                    // Each restart is another hit, so an exact count differs; `obj.hits > 0` doesn't.
                     [Some(Op::PushVar { var: Var::ObjHits }), right] => {
                         !matches!((how, number(right)), (Compare::Greater | Compare::NotEqual, Some(0)))
                     }
@@ -258,6 +259,6 @@ impl Vcc<'_> {
     }
 }
 
-/// The warning.
+/// The text of the warning.
 const TEXT: &str = "Nothing is changed before this restart: the request comes back here as it was, until max_restarts ends it with 503.\n\
                     Change the request first, or restart once: if (req.restarts == 0) { ... }\n";

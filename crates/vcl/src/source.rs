@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Where sources come from. The checker's child answers from disk and DNS and records every answer; the worker
-//! compiles again from the record alone, so both see the same text.
+//! Sources of VCL text. The checker process reads disk and DNS and records every answer. The worker compiles again from
+//! the record alone, so both see the same text.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,62 +10,62 @@ use tables::dialects::Dialect;
 
 use crate::program::BackendAddress;
 
-/// What compiling needs from outside. The caller decides about `vcl_path`, limits and permissions.
+/// The compiler's access to the outside. The caller decides about `vcl_path`, limits and permissions.
 pub trait Sources {
-    /// The text of the file an `include` names. `path` is as written, or already joined to its includer's directory
-    /// when it began with `./`. Gives the name to show in messages and the text.
+    /// Reads the file that an `include` names. `path` is as written, or joined to its includer's directory if it began
+    /// with `./`. Returns the name for messages and the text.
     ///
     /// # Errors
     /// One line: `Cannot read file 'x' (No such file or directory)`.
     fn read(&self, path: &str) -> Result<(String, Vec<u8>), String>;
 
-    /// The files a `+glob` pattern matches, in order.
+    /// Returns the files that a `+glob` pattern matches, in order.
     ///
     /// # Errors
     /// One line of reason.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, String>;
 
-    /// The addresses of a host name.
+    /// Returns the addresses of a host name.
     ///
     /// # Errors
-    /// The resolver's words.
+    /// The resolver's message.
     fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String>;
 
-    /// Whether `path` is a socket (`.path` of a backend): `Ok(false)` = something else.
+    /// True if `path` (`.path` of a backend) is a socket; false if it is something else.
     ///
     /// # Errors
-    /// The system's words (`No such file or directory`).
+    /// The system's message (`No such file or directory`).
     fn is_socket(&self, path: &str) -> Result<bool, String>;
 
-    /// A file that a backend's TLS attribute names, looked for as an included one. Gives its whole name, and its bytes if
-    /// they aren't secret. Where no files are to be had, any name is taken.
+    /// Reads a file that a backend's TLS attribute names; it is searched for like an included one. Returns its complete
+    /// name, and its bytes unless they are secret. An implementation without files accepts any name.
     ///
     /// # Errors
-    /// One line: it can't be read, or isn't what the attribute wants.
+    /// One line: the file can't be read, or its content is wrong for the attribute.
     fn tls_file(&self, path: &str, _kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
         Ok((path.to_owned(), Vec::new()))
     }
 
-    /// The listener of the server that loads this VCL which a backend's address leads to: name and address. Not recorded, as it is for
-    /// the load alone.
+    /// Returns name and address of the server's own listener that a backend's address leads to. Not recorded, because
+    /// only the loading server needs it.
     fn own_listener(&self, _address: &BackendAddress) -> Option<String> {
         None
     }
 }
 
-/// What a file of TLS holds.
+/// The content of a TLS file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsFileKind {
-    /// Certificates of authorities that are trusted.
+    /// Certificates of trusted authorities.
     Authorities,
-    /// Lists of the certificates that authorities have revoked.
+    /// Lists of certificates that authorities have revoked.
     Revoked,
     /// A certificate with its key, which is secret.
     Certificate,
 }
 
 impl TlsFileKind {
-    /// How a bundle tells them apart.
+    /// The code in a serialised bundle.
     fn code(self) -> u8 {
         match self {
             Self::Authorities => b'a',
@@ -75,7 +75,7 @@ impl TlsFileKind {
     }
 }
 
-/// A text that stands alone: no file can be included, no host name is known, and every path is taken for a socket.
+/// A text that stands alone: no file can be included, no host name is known, and every path counts as a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct NoSources;
 
@@ -97,46 +97,44 @@ impl Sources for NoSources {
     }
 }
 
-/// One recorded answer.
+/// A recorded result of one [`Sources`] method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Of [`Sources::read`].
+    /// The result of [`Sources::read`].
     File(Result<(String, Vec<u8>), String>),
-    /// Of [`Sources::glob`].
+    /// The result of [`Sources::glob`].
     Glob(Result<Vec<String>, String>),
-    /// Of [`Sources::resolve`].
+    /// The result of [`Sources::resolve`].
     Host(Result<Vec<IpAddr>, String>),
-    /// Of [`Sources::is_socket`].
+    /// The result of [`Sources::is_socket`].
     Socket(Result<bool, String>),
-    /// Of [`Sources::tls_file`].
+    /// The result of [`Sources::tls_file`].
     Tls(Result<(String, Vec<u8>), String>),
 }
 
-/// Under this name a bundle holds the text that was compiled: `bundle.read(MAIN)` gives its name and its bytes.
+/// The key of the compiled text in a bundle: `bundle.read(MAIN)` returns its name and its bytes.
 pub const MAIN: &str = "";
 
-/// Everything a compile read, so that it can be repeated elsewhere. Is itself [`Sources`].
+/// Everything that a compilation read, so that it can be repeated elsewhere. Implements [`Sources`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceBundle {
-    /// Answers by kind (`f`, `g`, `h`, `s`, and those of [`TlsFileKind`]) and question.
+    /// Answers by kind (`f`, `g`, `h`, `s`, and those of [`TlsFileKind`]) and argument.
     pub answers: BTreeMap<(u8, String), Answer>,
-    /// The dialect that was asked for.
+    /// The dialect requested by the options.
     pub dialect: Option<Dialect>,
 }
 
-/// Passes questions on and records the answers.
+/// Forwards each request and records the answer.
 pub struct Recorder<'a> {
     inner: &'a dyn Sources,
     bundle: RefCell<SourceBundle>,
 }
 
 impl<'a> Recorder<'a> {
-    /// Records what `inner` answers.
     pub fn new(inner: &'a dyn Sources) -> Self {
         Recorder { inner, bundle: RefCell::default() }
     }
 
-    /// What was recorded.
     pub fn into_bundle(self) -> SourceBundle {
         self.bundle.into_inner()
     }
@@ -216,7 +214,7 @@ impl Sources for SourceBundle {
 const MAGIC: &[u8; 8] = b"LQRVCLB\x02";
 
 impl SourceBundle {
-    /// As bytes for [`SourceBundle::from_bytes`].
+    /// Serialises the bundle for [`SourceBundle::from_bytes`].
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         put(&mut out, self.dialect.map_or("", Dialect::name).as_bytes());
@@ -243,7 +241,7 @@ impl SourceBundle {
         out
     }
 
-    /// Files of certificates with keys, which aren't in here.
+    /// Paths of certificates with keys, whose content isn't in the bundle.
     pub fn key_files(&self) -> Vec<String> {
         let is_one = |(kind, _): &(u8, String)| *kind == TlsFileKind::Certificate.code();
         let files =
@@ -254,7 +252,7 @@ impl SourceBundle {
         files.collect()
     }
 
-    /// What [`SourceBundle::to_bytes`] wrote; `None` when the bytes are damaged.
+    /// Reads the output of [`SourceBundle::to_bytes`]; `None` if the bytes are malformed.
     pub fn from_bytes(bytes: &[u8]) -> Option<SourceBundle> {
         let mut input = Input(bytes.strip_prefix(MAGIC)?);
         let dialect = input.text()?;
@@ -308,7 +306,7 @@ impl<'a> Input<'a> {
     fn len(&mut self) -> Option<usize> {
         let (len, rest) = self.0.split_first_chunk::<8>()?;
         self.0 = rest;
-        // Every element takes a byte at least, so a length beyond the rest is damage.
+        // Every element takes at least one byte, so a length beyond the rest is malformed.
         usize::try_from(u64::from_le_bytes(*len)).ok().filter(|len| *len <= rest.len())
     }
 

@@ -1,69 +1,58 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The statements of a text's subroutines, as they were written: for who tells people what a VCL does. Reads only what
-//! compiles; of anything else it gives what it can.
+//! The statements of a text's subroutines as written, for tools that explain a VCL. Complete only for VCL that
+//! compiles; other text yields what can be read.
 
 use crate::outline::patient_tokens;
 use crate::token::{Tok, Token};
 
-/// A part of a subroutine.
+/// One definition of a subroutine, which may have several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sub {
-    /// Its name.
     pub name: String,
-    /// Where its name begins in the text.
+    /// Byte offset of the name in the text.
     pub at: usize,
     /// The line of its name.
     pub line: u32,
-    /// What it does.
     pub body: Vec<Statement>,
 }
 
-/// A statement; expressions are quoted, with one blank where there were several, and without comments.
+/// A statement. Expressions are quoted without comments and with single blanks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
     /// The line on which it begins.
     pub line: u32,
-    /// What it is.
     pub what: What,
 }
 
-/// What a statement is.
+/// The kind of a statement with its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// Conditions and what is done for each; none is `else`.
+    /// Branches with their conditions; `else` has none.
     If(Vec<(Option<String>, Vec<Statement>)>),
-    /// A block of its own.
     Block(Vec<Statement>),
     /// `set name = value;`, or another operator.
     Set {
-        /// What is set.
         name: String,
-        /// `=`, `+=`, ...
+        /// The operator: `=`, `+=`, ...
         op: String,
-        /// To what.
         value: String,
     },
-    /// `unset name;`
     Unset(String),
-    /// `call name;`
     Call(String),
     /// `return (action(arguments));`, without the outer brackets.
     Return {
         /// The action; empty for `return;`.
         action: String,
-        /// What it is given.
         arguments: String,
     },
-    /// `name(arguments);`, also `new`.
+    /// A call `name(arguments);`, or a `new`.
     Other {
-        /// What is called.
         name: String,
-        /// What it is given.
         arguments: String,
     },
 }
 
-/// Deepest nesting that is followed, as the compiler has it.
+/// Maximum nesting, the same as the compiler's.
 const MAX_DEPTH: usize = 100;
 
 /// The subroutines of a text, in order.
@@ -95,7 +84,7 @@ struct Reader<'a> {
     text: &'a [u8],
     tokens: &'a [Token],
     at: usize,
-    /// A place that was counted to, and its line.
+    /// The last byte offset whose line was counted, and that line.
     line: (usize, u32),
 }
 
@@ -110,14 +99,14 @@ impl Reader<'_> {
 
     fn line_of(&mut self, token: &Token) -> u32 {
         let (from, to) = (self.line.0, token.start as usize);
-        // Asked for in order, so that a text is counted once.
+        // Callers ask in order, so the text is counted once.
         let (from, line) = if to < from { (0, 1) } else { self.line };
         let line = line + self.text[from..to].iter().filter(|c| **c == b'\n').count() as u32;
         self.line = (to, line);
         line
     }
 
-    /// What stands from one token to another, gaps as one blank.
+    /// The text from one token to another, with gaps as one blank.
     fn slice(&self, first: &Token, last: &Token) -> String {
         let mut out = Vec::new();
         let mut end = first.start;
@@ -132,7 +121,7 @@ impl Reader<'_> {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// The words from here to before `end`.
+    /// The text from the current token to before `end`.
     fn until(&mut self, end: usize) -> String {
         let first = self.at;
         self.at = end;
@@ -142,7 +131,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the brackets that open here close.
+    /// The index of the bracket that closes the one here.
     fn close(&self, open: u8, close: u8) -> usize {
         let mut depth = 0usize;
         for (n, token) in self.tokens.iter().enumerate().skip(self.at) {
@@ -160,7 +149,7 @@ impl Reader<'_> {
         self.tokens.len()
     }
 
-    /// What brackets hold that open here; goes on behind them.
+    /// The text in the brackets that open here; moves past them.
     fn brackets(&mut self) -> String {
         let end = self.close(b'(', b')');
         self.at += 1;

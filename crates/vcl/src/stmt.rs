@@ -23,14 +23,14 @@ impl Vcc<'_> {
         }
     }
 
-    /// `{ ... }`; whether every way through it leaves the subroutine.
+    /// Compiles `{ ... }`. Returns true if every path through it leaves the subroutine.
     pub fn block(&mut self) -> R<bool> {
         self.enter()?;
         self.skip_c(b'{')?;
         self.step();
         let (mut ends, mut said) = (false, false);
         loop {
-            // One more `return` is a common safeguard, and harmless.
+            // A second `return` is a common and harmless safeguard.
             if ends && !said && matches!(self.tok(), Tok::C(b'{') | Tok::Id) && !self.here_is("return") {
                 said = true;
                 self.remark(Code::Unreachable, self.at, self.at, NOT_REACHED);
@@ -56,7 +56,7 @@ impl Vcc<'_> {
         Ok(ends)
     }
 
-    /// The end of the text inside of a subroutine. Varnish shows its own built-in VCL here.
+    /// Reports a text that ends inside a subroutine. Varnish shows its own built-in VCL here.
     fn text_ends<T>(&mut self) -> R<T> {
         let says = "Symbol cannot be used here: the text ends inside a subroutine.\n";
         match self.hint_text_ends() {
@@ -76,7 +76,7 @@ impl Vcc<'_> {
         self.fail(Code::InlineC, "Inline-C not allowed\n")
     }
 
-    /// Whether it always leaves the subroutine.
+    /// Returns true if the statement always leaves the subroutine.
     fn statement(&mut self) -> R<bool> {
         let first = self.at;
         if ELSE_WORDS.iter().any(|word| self.here_is(word)) {
@@ -160,7 +160,7 @@ impl Vcc<'_> {
         Ok(e)
     }
 
-    /// Whether each of its branches leaves the subroutine, and one is always taken.
+    /// Returns true if one branch is always taken and each leaves the subroutine.
     fn if_statement(&mut self) -> R<bool> {
         let (mut ends, mut leaves) = (Vec::new(), true);
         loop {
@@ -226,7 +226,7 @@ impl Vcc<'_> {
             self.emit(Op::CallSub { sub: id })?;
             return self.skip_c(b';');
         }
-        // No function of ours gives a SUB: what is here can't be called.
+        // No function of ours returns a SUB, so this can't be a call.
         self.at = first;
         self.expr(Type::Sub)?;
         self.fail(Code::WrongKind, "Calling a SUB value is not supported.\n")
@@ -280,7 +280,7 @@ impl Vcc<'_> {
                     }
                 }
             }
-            // Read only: `check` says so.
+            // `check` reports that the variable is read-only.
             _ => {
                 self.expr(want)?;
                 self.skip_c(b';')
@@ -288,7 +288,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// The operator of a `set`, and the type it wants on its right.
+    /// Compiles the operator of a `set`. Returns it and the type of its right side.
     fn assignment(&mut self, ty: Type) -> R<(Option<Math>, Type)> {
         let op = match self.tok() {
             Tok::AddTo => Some(Math::Add),
@@ -348,7 +348,7 @@ impl Vcc<'_> {
         self.skip_c(b'(')?;
         self.expect(Tok::Id)?;
         let mut word = self.text_of(&self.token());
-        // What 4.0 called fetch in vcl_hit was miss in 4.1 and 5.
+        // In vcl_hit, `fetch` of 4.0 was called `miss` in 4.1 and 5.
         if word == "miss" && self.procs[current].method == Some(Method::Hit) {
             word = Return::Fetch.name().to_owned();
         }

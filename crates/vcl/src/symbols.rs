@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Names and what they stand for. Names compare without regard to case; a dotted name is one key.
+//! The symbol table. Names compare without regard to case; a dotted name is one key.
 
 use std::collections::HashMap;
 
 use tables::vclvars::{HeadId, Methods, NameTarget, Type, VARS, Var};
 use tables::vmods;
 
-/// What kind of thing a symbol is; the words occur in messages.
+/// The kind of a symbol; messages contain the words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     None,
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// The kind of symbols that a declaration of this type makes.
+    /// The kind of symbol that a declaration of this type creates.
     pub fn of_global(ty: Type) -> Option<Kind> {
         Some(match ty {
             Type::Acl => Kind::Acl,
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// The type of an expression: VCL's own, or a module's type of objects.
+/// The type of an expression: one of VCL's types, or a module's class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ty {
     T(Type),
@@ -87,7 +87,7 @@ impl Ty {
         }
     }
 
-    /// As messages say it: all kinds of string are STRING.
+    /// The name in messages; all kinds of string are STRING.
     pub fn user_name(self) -> String {
         match self {
             Ty::T(Type::Strings | Type::Strands) => "STRING".to_owned(),
@@ -109,30 +109,30 @@ pub(crate) enum Action {
     Unset,
 }
 
-/// What a symbol stands for.
+/// The meaning of a symbol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     Nothing,
     Action(Action),
     Scalar(Var),
-    /// A head's fields: any name below it is a field.
+    /// The headers of a request or response: any name below it is a header.
     Fields(HeadId),
     Field(HeadId, u16),
-    /// Index into the program's stores.
+    /// An index into the program's stores.
     Store(u32),
     Bool(bool),
     Regsub {
         all: bool,
     },
     Default,
-    /// Index of the import.
+    /// The index of the import, and the function.
     Func(u32, &'static vmods::Func),
     Class(u32, &'static vmods::Module, &'static vmods::Object),
-    /// Index of the object.
+    /// The index of the object.
     Instance(u32),
-    /// Index of the procedure.
+    /// The index of the procedure.
     Sub(u32),
-    /// Index of a declaration, once it is declared.
+    /// The index of the declaration, once it is known.
     Global(Option<u32>),
     Label(u32),
     Module(&'static vmods::Module),
@@ -149,7 +149,7 @@ pub(crate) struct Symbol {
     pub kind: Kind,
     pub ty: Ty,
     pub versions: (u8, u8),
-    /// Not checked for being used.
+    /// Exempt from the check for unused symbols.
     pub noref: bool,
     pub def: Option<u32>,
     pub reference: Option<u32>,
@@ -158,7 +158,7 @@ pub(crate) struct Symbol {
     pub read: Methods,
     pub write: Methods,
     pub unset: Methods,
-    /// Where an action may stand; empty = anywhere.
+    /// Subroutines in which an action is allowed; empty = all.
     pub action: Methods,
     pub what: What,
 }
@@ -169,7 +169,7 @@ pub(crate) struct Symbols {
     by_name: HashMap<String, Vec<SymId>>,
 }
 
-/// Which versions have everything.
+/// The range of versions that includes all of them.
 pub(crate) const ALWAYS: (u8, u8) = (40, 41);
 
 impl Symbols {
@@ -205,14 +205,14 @@ impl Symbols {
         id
     }
 
-    /// A symbol of the language itself.
+    /// Adds a symbol of the language itself.
     pub fn builtin(&mut self, full: &str, kind: Kind, ty: Type, what: What) -> SymId {
         let id = self.add(full, kind, Ty::T(ty), (0, 99), what);
         self.get_mut(id).noref = true;
         id
     }
 
-    /// The symbol called `lower` (in lower case) that exists in versions `lo..=hi` and may be meant by `kind`.
+    /// Finds the symbol named `lower` (in lower case) that exists in versions `lo..=hi` and that `kind` may refer to.
     pub fn find(&self, lower: &str, kind: Kind, syntax: u8, lo: u8, hi: u8) -> Option<SymId> {
         let ids = self.by_name.get(lower)?;
         ids.iter().copied().find(|id| {
@@ -220,13 +220,13 @@ impl Symbols {
             let fields = matches!(sym.what, What::Fields(_));
             let exists = sym.versions.0 <= hi && sym.versions.1 >= lo;
             let blank = kind == Kind::None && sym.kind == Kind::None && !fields;
-            // 4.0 keeps a namespace for each kind.
+            // 4.0 has a namespace for each kind.
             let other = syntax < 41 && lower != "default" && kind != Kind::None && kind != sym.kind && !fields;
             exists && !blank && !other
         })
     }
 
-    /// A global called like one of the language's actions: `acl ban`.
+    /// Finds a global with the name of one of the language's actions: `acl ban`.
     pub fn namesake(&self, lower: &str, kind: Kind) -> Option<SymId> {
         self.by_name.get(lower)?.iter().copied().find(|id| self.get(*id).kind == kind)
     }
@@ -239,7 +239,7 @@ impl Symbols {
         ids
     }
 
-    /// Fills in what the language has before any declaration.
+    /// The table of the language's own symbols.
     pub fn with_language() -> Symbols {
         let mut syms = Symbols::default();
         for word in ["acl", "sub", "backend", "probe", "import", "vcl"] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What compiles, what doesn't, and what is said about it.
+//! Tests of programs that compile, programs that don't, and their messages.
 
 mod fixes;
 mod hints;
@@ -16,7 +16,7 @@ use tables::origin_proto::OriginProto;
 use crate::program::{BackendAddress, Op, TlsDecl, TlsFile};
 use crate::{Compiled, Options, Recorder, SourceBundle, Sources, TlsFileKind, compile};
 
-/// A file system and a resolver of a few entries.
+/// A file system and a resolver with a few entries.
 struct Few(&'static [(&'static str, &'static str)]);
 
 impl Sources for Few {
@@ -63,12 +63,12 @@ fn try_compile(text: &str) -> Result<Compiled, String> {
     compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).map_err(|d| d.to_string())
 }
 
-/// With a version and a backend in front.
+/// Compiles `text` with a version and a backend in front.
 fn check(text: &str) -> Compiled {
     try_compile(&format!("vcl 4.1; backend b none; {text}")).unwrap_or_else(|reason| panic!("{text}\n{reason}"))
 }
 
-/// How the backend `c` with these attributes is spoken to by TLS, and its port.
+/// The TLS declaration and the port of a backend `c` with these attributes.
 fn tls_of(attributes: &str) -> (Option<TlsDecl>, u16) {
     let compiled = check(&format!(
         "backend c {{ .host = \"192.0.2.1\"; {attributes} }} sub vcl_recv {{ set req.backend_hint = c; }}"
@@ -145,7 +145,7 @@ fn declarations_become_data() {
 
 #[test]
 fn names_of_actions_name_acls_too() {
-    // Legal up to 6.x, and common: before use and after it.
+    // Legal up to 6.x and common, declared both before and after its use.
     check("acl ban { \"127.0.0.1\"; } sub vcl_recv { if (client.ip ~ ban) { ban(\"req.url ~ x\"); } }");
     check("sub vcl_recv { if (client.ip !~ ban) { return (pass); } } acl ban { \"127.0.0.1\"; }");
     let reason = |text: &str| try_compile(&format!("vcl 4.1; backend b none; {text}")).unwrap_err();

@@ -5,7 +5,7 @@ use crate::code::Code;
 use crate::diag::{Draft, Fix, Hint, Span};
 use crate::odd::{self, OddCharacter, OddKind};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tok {
     Id,
@@ -57,7 +57,7 @@ pub(crate) const PAIRS: [(&[u8; 2], Tok); 15] = [
 pub(crate) const SINGLES: &[u8] = b"{}()*+-/%><=;!&.|~,";
 
 impl Tok {
-    /// As messages name an expected token.
+    /// The name of an expected token in messages.
     pub fn expected(self) -> String {
         match self {
             Tok::Id => "ID".into(),
@@ -76,13 +76,13 @@ impl Tok {
     }
 }
 
-/// A token: a stretch of a source.
+/// A token: a byte range of a source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
     pub tok: Tok,
     /// Bytes of delimiter at each end of a string.
     pub quote: u8,
-    /// Index of the source.
+    /// The index of the source.
     pub src: u32,
     pub start: u32,
     pub end: u32,
@@ -96,15 +96,14 @@ impl Token {
     }
 }
 
-/// A source text.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub name: String,
     pub kind: &'static str,
     pub text: Vec<u8>,
-    /// Who includes it: the including source.
+    /// The source that includes this one.
     pub parent: Option<u32>,
-    /// Of translated text: what of which source each stretch stands for.
+    /// For translated text, the original range of each piece.
     pub map: Option<crate::dialect::SourceMap>,
 }
 
@@ -113,10 +112,10 @@ const NO_BLOB: &str = "Illegal BLOB character:\nOutside of texts a ':' begins an
 const NO_TABLE: &str = "Illegal BLOB character:\nTables of pairs \"...\": \"...\" are of Fastly's VCL. Here: if and elsif, or a module: kvstore, var.\n";
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Splits `text` into tokens, those of source `src`. Decoded BLOBs go to `blobs`.
+/// Splits `text`, which is source `src`, into tokens. Decoded BLOBs are appended to `blobs`.
 pub(crate) fn lex(text: &[u8], src: u32, blobs: &mut Vec<Box<[u8]>>, out: &mut Vec<Token>) -> Result<(), Draft> {
     Lexer { text, src, at: 0, blobs, out }.run().map_err(|error| {
-        // Characters that aren't VCL's may be why something else seems wrong before them.
+        // Non-ASCII characters may be the cause of an error that is reported before them.
         let found = if text.contains(&0) { Vec::new() } else { odd::find(text) };
         if found.is_empty() { error } else { odd_characters(text, src, &found) }
     })
@@ -151,7 +150,7 @@ impl Lexer<'_> {
             };
             return self.fail(Code::Character, &format!("Syntax error at\n{reason}"), at, at + 1);
         }
-        // Editors leave it at the beginning of a file.
+        // Some editors write it at the beginning of a file.
         if self.text.starts_with(BYTE_ORDER_MARK) {
             self.at = BYTE_ORDER_MARK.len();
         }
@@ -227,8 +226,8 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// Which of the texts a bad one gets, varnishd's cases ask for: it looks at whole groups of four only, so that what stops
-    /// in the last few bytes of a source lacks its colon.
+    /// Decodes a BLOB. The choice of message follows varnishd's test cases: varnishd looks only at whole groups of
+    /// four, so an error in the last few bytes of a source lacks its colon.
     fn blob(&mut self) -> Result<(), Draft> {
         let from = self.at + 1;
         let rest = &self.text[from..];
@@ -277,8 +276,8 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// RFC 8941 bounds the digits: 15 of an integer; 12 before and 3 after a point. Before 7.0 nothing did, so a number
-    /// with a unit may have more: it is no field of HTTP.
+    /// RFC 8941 limits the digits: 15 for an integer; 12 before and 3 after a point. Varnish before 7.0 had no limit,
+    /// so a number with a unit may have more; it isn't a structured header value.
     fn number(&mut self) -> Result<(), Draft> {
         let rest = &self.text[self.at..];
         let whole = rest.iter().take_while(|c| c.is_ascii_digit()).count();
@@ -301,7 +300,7 @@ impl Lexer<'_> {
     }
 }
 
-/// The first of a text's characters that aren't VCL's, and how many there are of each kind.
+/// Reports the first of a text's non-ASCII characters, and the count of each kind.
 fn odd_characters(text: &[u8], src: u32, found: &[OddCharacter]) -> Draft {
     let first = &found[0];
     let c = odd::decode(&text[first.at.clone()]).0;
@@ -344,8 +343,8 @@ pub(crate) fn line_end(text: &[u8]) -> usize {
     text.iter().position(|c| *c == b'\n').unwrap_or(text.len())
 }
 
-/// Where base64 ends: at what is no digit, at padding where none belongs, at what the padding contradicts (a digit behind
-/// it, bits left over in front of it).
+/// The end of valid base64: a byte that is no digit, misplaced padding, or something that contradicts the padding (a
+/// digit after it, or bits left over before it).
 fn base64_stop(text: &[u8]) -> usize {
     let (mut in_group, mut is_padded, mut left_over) = (0, false, false);
     for (at, c) in text.iter().enumerate() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Declarations: what stands outside of subroutines.
+//! Top-level declarations.
 
 use tables::vclvars::Type;
 use tables::vmods;
@@ -13,7 +13,7 @@ use crate::vcc::{CompileStopped, LookupScope, R, SubState, Vcc};
 const DECLARATIONS: &str = "Expected one of\n\t'acl', 'sub', 'backend', 'probe', 'import',  or 'vcl'\nFound: ";
 
 impl Vcc<'_> {
-    /// The whole program, from its `vcl 4.x;`.
+    /// Compiles the whole program, from its `vcl 4.x;`.
     pub fn program(&mut self) -> R {
         if !self.here_is("vcl") {
             return self.fail(
@@ -27,7 +27,7 @@ impl Vcc<'_> {
         self.version()?;
         while self.at + 1 < self.tokens.len() {
             let first = self.at;
-            // It may close what was passed over.
+            // The brace may close a skipped declaration.
             if self.is_c(b'}') && self.unfailed().is_err() {
                 self.skip_declaration(first);
                 continue;
@@ -45,7 +45,7 @@ impl Vcc<'_> {
     fn declaration(&mut self) -> R {
         let token = self.token();
         match token.tok {
-            // Where the user's text ends and the built-in VCL begins.
+            // The user's text ends and the built-in VCL begins.
             Tok::End => {
                 self.next();
                 Ok(())
@@ -65,7 +65,7 @@ impl Vcc<'_> {
         }
     }
 
-    /// `vcl 4.1;`
+    /// Compiles the declaration `vcl 4.1;`.
     fn version(&mut self) -> R {
         let first = self.at;
         self.next();
@@ -95,7 +95,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// `sub name { ... }`: the first definition, or more of one that may have several.
+    /// Compiles `sub name { ... }`: the first definition, or a further one if the subroutine may have several.
     fn sub(&mut self) -> R {
         self.next();
         self.expect_name("subroutine")?;
@@ -154,12 +154,12 @@ impl Vcc<'_> {
         self.hint_sub(&name, at);
         self.begin(Code::ReservedName, "The names 'vcl_*' are reserved for subroutines.\n");
         self.show(token);
-        // The name that is meant needs no list of forty.
+        // If there is a suggestion, the list of about forty names is omitted.
         if self.draft.has_hint() {
             return Err(CompileStopped);
         }
         self.say("Valid vcl_* subroutines are:\n");
-        // Those of the machine first, then their parts.
+        // Names of machine subroutines come first, then their parts.
         let (mut names, parts): (Vec<String>, Vec<String>) = self
             .builtin_subs
             .iter()
@@ -172,7 +172,7 @@ impl Vcc<'_> {
         Err(CompileStopped)
     }
 
-    /// `import name;`, `import name as other;`, `import name from "path";`
+    /// Compiles `import name;`, `import name as other;` and `import name from "path";`.
     fn import(&mut self) -> R {
         let first = self.at;
         self.next();
@@ -206,7 +206,7 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// From the token `first` on `name` is that module.
+    /// Binds `name` to the module, starting at token `first`.
     fn bind_module(&mut self, id: u32, name: &str, module: &'static vmods::Module, first: usize) {
         let import = match self.program.imports.iter().position(|i| i.module == module.name) {
             Some(import) => import as u32,
@@ -222,7 +222,8 @@ impl Vcc<'_> {
         self.module_symbols(name, module, import);
     }
 
-    /// A function of std is named and std isn't imported, as in files whose includer does that: imports it and warns; whether it did.
+    /// Imports std with a warning if one of its functions is used without an import, which happens in files whose
+    /// includer imports it. Returns true if it did.
     pub fn import_unasked(&mut self, name: &str) -> bool {
         let Some(("std", func)) = name.split_once('.') else { return false };
         let Some(module) = self.options.modules.find("std").filter(|m| m.functions.iter().any(|f| f.name == func))

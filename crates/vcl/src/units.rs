@@ -8,14 +8,14 @@ use crate::program::HostName;
 use crate::token::{Tok, Token};
 use crate::vcc::{R, Vcc};
 
-/// What a host resolved to.
+/// The addresses of a host.
 pub(crate) struct ResolvedHost {
     pub v4: Option<SocketAddr>,
     pub v6: Option<SocketAddr>,
 }
 
 impl Vcc<'_> {
-    /// The unit at the current token, in seconds.
+    /// The factor of the unit at the current token, in seconds.
     pub fn duration_unit(&mut self) -> R<f64> {
         let word = self.text_of(&self.token());
         if let Some(seconds) = base::text::unit_seconds(&word) {
@@ -29,7 +29,7 @@ impl Vcc<'_> {
         )
     }
 
-    /// `10s`, where nothing else may stand.
+    /// Compiles a constant like `10s` where no other expression is allowed.
     pub fn duration(&mut self) -> R<f64> {
         if self.tok() != Tok::Real {
             self.expect(Tok::Int)?;
@@ -50,7 +50,7 @@ impl Vcc<'_> {
         Ok(token.num as u32)
     }
 
-    /// `10MB`
+    /// Compiles a size like `10MB`.
     pub fn byte_size(&mut self) -> R<i64> {
         let token = self.token();
         self.next();
@@ -76,7 +76,7 @@ impl Vcc<'_> {
         Ok((token.num * (1u64 << shift) as f64).round() as i64)
     }
 
-    /// Host and port out of `host`, `host:port`, `[v6]:port`, `host port`.
+    /// Splits `host`, `host:port`, `[v6]:port` or `host port`.
     fn split_port(text: &str) -> Result<(&str, Option<&str>), &'static str> {
         if let Some(rest) = text.strip_prefix('[') {
             let Some((host, after)) = rest.split_once(']') else { return Err("IPv6 address lacks ']'") };
@@ -110,8 +110,8 @@ impl Vcc<'_> {
         Ok((host, port))
     }
 
-    /// What a backend's address names, with the addresses it has now; `None` when it is no name but an address, or nothing
-    /// that could be looked up.
+    /// The host name in a backend's address, with its current addresses. `None` for a literal address and for text that
+    /// can't be resolved.
     pub fn host_name(&mut self, text: &str, default_port: u16) -> Option<HostName> {
         let (host, port) = Self::host_and_port(text, default_port).ok()?;
         let is_literal = host.parse::<IpAddr>().is_ok() || short_ipv4(host).is_some();
@@ -125,13 +125,13 @@ impl Vcc<'_> {
 
     fn lookup(&mut self, text: &str, default_port: u16) -> Result<Vec<SocketAddr>, String> {
         let (host, port) = Self::host_and_port(text, default_port)?;
-        // `:80` is any address of this machine; nothing at all is none.
+        // `:80` is any address of this machine; an empty text is no address.
         let is_any = host.is_empty() && !text.is_empty();
         let found = if is_any { self.outside.resolve(host)? } else { self.addresses(host)? };
         Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
     }
 
-    /// The addresses of a host: a literal one is itself.
+    /// The addresses of a host; a literal address is returned as it is.
     pub fn addresses(&mut self, host: &str) -> Result<Vec<IpAddr>, String> {
         if let Ok(ip) = host.parse::<IpAddr>() {
             return Ok(vec![ip]);
@@ -139,14 +139,14 @@ impl Vcc<'_> {
         if let Some(ip) = short_ipv4(host) {
             return Ok(vec![IpAddr::V4(ip)]);
         }
-        // No system call is asked for the name of nothing: it would give this machine's own address.
+        // An empty name isn't passed to getaddrinfo(3), which would return this machine's own address.
         if host.is_empty() || host.len() > 255 {
             return Err("Name or service not known".to_owned());
         }
         self.outside.resolve(host)
     }
 
-    /// The addresses of a backend or an IP constant; `token` is shown when they can't be had.
+    /// Resolves a backend or an IP constant; errors are shown at `token`.
     pub fn resolve(
         &mut self,
         text: &[u8],
@@ -168,7 +168,7 @@ impl Vcc<'_> {
                 } else if text.contains('/') {
                     self.hint("One address has no mask; a network is declared: acl name { \"10.0.0.0\"/8; }");
                 }
-                // getaddrinfo(3) words the others.
+                // Other reasons have the text of getaddrinfo(3).
                 let sorry = match reason.starts_with("there is no port") {
                     true => "",
                     false => "(Sorry if that error message is gibberish.)\n",
@@ -200,7 +200,7 @@ impl Vcc<'_> {
         Ok(resolved)
     }
 
-    /// The one address of an IP constant.
+    /// The single address of an IP constant.
     pub fn resolve_one(&mut self, text: &[u8], token: &Token) -> R<SocketAddr> {
         let resolved = self.resolve(text, token, "IP constant", 1, 80)?;
         match resolved.v4.or(resolved.v6) {
@@ -210,7 +210,7 @@ impl Vcc<'_> {
     }
 }
 
-/// Old notations of IPv4 addresses with fewer than four parts: `127.1`.
+/// Parses old notations of IPv4 addresses with fewer than four parts: `127.1`.
 fn short_ipv4(text: &str) -> Option<Ipv4Addr> {
     let parts: Vec<&str> = text.split('.').collect();
     if parts.len() >= 4 || parts.iter().any(|p| p.is_empty() || !p.bytes().all(|c| c.is_ascii_digit())) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The compiler's state and the small steps everything else is made of: the current token, messages, symbols.
+//! The compiler's state and basic steps: the current token, messages, symbols.
 //!
 //! One pass over the tokens parses, checks types and emits code; what needs the whole program (unused names, returns,
 //! variables by subroutine) is checked afterwards in `check`.
@@ -18,13 +18,13 @@ use crate::symbols::{ALWAYS, Kind, SymId, Symbols, Ty, What};
 use crate::token::{Source, Tok, Token, is_id};
 use crate::{Options, Sources};
 
-/// Compiling ends: the message is in [`Vcc::draft`].
+/// Compilation stops; the message is in [`Vcc::draft`].
 #[derive(Debug)]
 pub(crate) struct CompileStopped;
 
 pub(crate) type R<T = ()> = Result<T, CompileStopped>;
 
-/// How a symbol is used in a subroutine, for `check`.
+/// The use of a symbol in a subroutine, for `check`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     Read,
@@ -54,51 +54,51 @@ pub(crate) struct SubState {
     /// The calls it makes: token and symbol.
     pub calls: Vec<(u32, SymId)>,
     pub uses: Vec<Use>,
-    /// Functions and methods of modules that it calls, with the first token and the last.
+    /// Calls of modules' functions and methods: first token, last token, function.
     pub works: Vec<(u32, u32, &'static tables::vmods::Func)>,
-    /// Each return of an action without argument: its op, and the token of the action.
+    /// Returns of an action without argument: the op and the token of the action.
     pub leaves: Vec<(u32, u32)>,
-    /// The definition that leaves it on every way.
+    /// The definition that leaves it on every path.
     pub ended: Option<u32>,
     /// For each action, the first token that returns it.
     pub returns: [Option<u32>; tables::vclvars::Return::COUNT],
 }
 
-/// Where a lookup of a name stops.
+/// The extent of a name lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LookupScope {
     /// The whole dotted name, or nothing.
     Whole,
-    /// The longest part of it that is a name.
+    /// The longest prefix that is a known name.
     Partial,
 }
 
-/// Deepest nesting of blocks, and of expressions.
+/// Maximum nesting of blocks, and of expressions.
 pub(crate) const MAX_DEPTH: u32 = 80;
-/// Most bytes of all sources together.
+/// Maximum size of all sources together, in bytes.
 pub(crate) const MAX_SOURCE: usize = 8 << 20;
-/// Most ops of a program.
+/// Maximum number of ops in a program.
 pub(crate) const MAX_OPS: usize = 4 << 20;
 
 pub(crate) struct Vcc<'a> {
     pub options: &'a Options,
     pub outside: &'a dyn Sources,
-    /// The message that is made.
+    /// The message under construction.
     pub draft: Draft,
-    /// Warnings and errors.
+    /// Completed warnings and errors.
     pub found: Vec<Diagnostic>,
-    /// Names that declarations with errors would have declared.
+    /// Names whose declarations have errors.
     lost: Vec<String>,
     pub sources: Vec<Source>,
     pub tokens: Vec<Token>,
-    /// The current token.
+    /// Index of the current token.
     pub at: usize,
     pub syntax: u8,
     pub syms: Symbols,
     pub procs: Vec<SubState>,
     pub current: Option<usize>,
     pub program: Program,
-    /// Names of the subroutines that the built-in VCL has, in lower case.
+    /// Names of the built-in VCL's subroutines, in lower case.
     pub builtin_subs: Vec<String>,
     pub depth: u32,
     pub steps: u32,
@@ -110,9 +110,9 @@ pub(crate) struct Vcc<'a> {
     pub ops: usize,
     pub source_bytes: usize,
     last_place: (u32, usize, SourceLocation),
-    /// The place of the statement that is compiled.
+    /// The place of the current statement.
     pub statement_place: Option<u32>,
-    /// What warnings are made of, once the program is known to be right.
+    /// Remarks that become warnings once the program has compiled.
     pub remarks: Vec<Remark>,
     pub sets: Vec<Set>,
     pub own_backends: Vec<OwnBackend>,
@@ -172,7 +172,7 @@ impl<'a> Vcc<'a> {
         }
     }
 
-    /// Notes that the VCL returns to a label of the options; its index in the program, which lists only those in use.
+    /// Records a `return` to a label of the options. Returns its index in the program, which lists only labels in use.
     pub fn use_label(&mut self, index: usize) -> u32 {
         let name = &self.options.labels[index];
         let labels = &mut self.program.labels;
@@ -209,7 +209,6 @@ impl<'a> Vcc<'a> {
         String::from_utf8_lossy(self.bytes_of(token)).into_owned()
     }
 
-    /// A string token's content.
     pub fn content(&self, token: &Token) -> &[u8] {
         let quote = token.quote as u32;
         &self.sources[token.src as usize].text[(token.start + quote) as usize..(token.end - quote) as usize]
@@ -251,7 +250,7 @@ impl<'a> Vcc<'a> {
         self.tok() == Tok::C(c)
     }
 
-    /// A token as messages name what was found.
+    /// The description of a token that was found, for messages.
     pub fn token_name(&self, token: &Token) -> String {
         match token.tok {
             Tok::End => "end of input".to_owned(),
@@ -262,13 +261,13 @@ impl<'a> Vcc<'a> {
 
     // --- messages
 
-    /// Begins a message.
+    /// Begins a message with `text`.
     pub fn begin(&mut self, code: Code, text: &str) {
         self.draft.code(code);
         self.draft.say(text);
     }
 
-    /// Goes on with the message.
+    /// Appends to the message.
     pub fn say(&mut self, text: &str) {
         self.draft.say(text);
     }
@@ -277,7 +276,7 @@ impl<'a> Vcc<'a> {
         self.draft.show(token.span());
     }
 
-    /// Shows the stretch from token `first` to the one before `end`.
+    /// Shows the tokens from `first` to the one before `end`.
     pub fn show_until(&mut self, first: usize, end: usize) {
         let last = self.tokens[end.saturating_sub(1).max(first)];
         self.draft.show_range(self.tokens[first].span(), last.span());
@@ -288,7 +287,7 @@ impl<'a> Vcc<'a> {
         Err(CompileStopped)
     }
 
-    /// Says `text` and shows the current token.
+    /// Fails with `text` and shows the current token.
     pub fn fail<T>(&mut self, code: Code, text: &str) -> R<T> {
         let token = self.token();
         self.fail_at(code, text, &token)
@@ -299,38 +298,39 @@ impl<'a> Vcc<'a> {
         self.stop_at(token)
     }
 
-    /// Says `text` and shows from token `first` to before the current one.
+    /// Fails with `text` and shows the tokens from `first` to the one before the current one.
     pub fn fail_since<T>(&mut self, code: Code, text: &str, first: usize) -> R<T> {
         self.begin(code, text);
         self.show_until(first, self.at);
         Err(CompileStopped)
     }
 
-    /// Says `text`, about no place.
+    /// Fails with `text` without a place.
     pub fn fail_nowhere<T>(&mut self, code: Code, text: &str) -> R<T> {
         self.begin(code, text);
         Err(CompileStopped)
     }
 
-    /// Notes what to do; the first hint is the nearest to the mistake.
+    /// Adds a hint. The first one wins: it is the most specific.
     pub fn hint(&mut self, hint: impl Into<Hint>) {
         self.draft.hint(hint.into());
     }
 
-    /// The message was a warning.
+    /// Completes the message as a warning.
     pub fn warn(&mut self) {
         let draft = std::mem::take(&mut self.draft);
         self.found.push(draft.warning(&self.sources));
     }
 
-    /// Notes the error that stopped something, once; `Ok` if to go on with what doesn't depend on it.
+    /// Records the error in `stopped` unless it was recorded before. Returns `Ok` if compilation can continue with code
+    /// that doesn't depend on it.
     pub fn recover(&mut self, stopped: R) -> R {
         if stopped.is_err() {
             let draft = std::mem::take(&mut self.draft);
             let is_noted = draft == Draft::default() && self.unfailed().is_err();
             if !is_noted && !self.is_echo(&draft) {
                 let error = draft.error(&self.sources);
-                // A subroutine is looked at for each that calls it.
+                // A subroutine is checked once for each caller.
                 if !self.found.iter().any(|other| (other.code, &other.place) == (error.code, &error.place)) {
                     self.found.push(error);
                 }
@@ -342,7 +342,7 @@ impl<'a> Vcc<'a> {
         Ok(())
     }
 
-    /// Whether an error is about a name that is missing, or isn't whole, only because its declaration has another error.
+    /// True if an error only follows from an error in the declaration of the name it mentions.
     fn is_echo(&self, draft: &Draft) -> bool {
         let Some((src, start, _)) = draft.first_place().filter(|_| draft.is_about_a_name()) else { return false };
         let text = &self.sources[src as usize].text[start as usize..];
@@ -350,8 +350,8 @@ impl<'a> Vcc<'a> {
         self.lost.iter().any(|name| name.as_bytes() == &text[..word])
     }
 
-    /// Goes on with the declaration behind the one at token `first`, which has an error. Nothing inside of a declaration looks
-    /// like the beginning of one, so that a '}' too few or too many doesn't matter.
+    /// Skips the declaration at token `first`, which has an error. Nothing inside of a declaration looks like the
+    /// beginning of one, so a missing or surplus '}' doesn't matter.
     pub fn skip_declaration(&mut self, first: usize) {
         let begins = |at: usize| {
             let [before, here, next] = [at - 1, at, at + 1].map(|at| self.tokens.get(at).copied());
@@ -369,7 +369,7 @@ impl<'a> Vcc<'a> {
         (self.at, self.depth, self.current, self.statement_place) = (end, 0, None, None);
     }
 
-    /// Whether no error was found so far.
+    /// Fails if an error was found so far.
     pub fn unfailed(&self) -> R {
         match self.found.iter().any(|one| one.severity == Severity::Error) {
             true => Err(CompileStopped),
@@ -417,7 +417,8 @@ impl<'a> Vcc<'a> {
         text.len() >= 4 && text[..4].eq_ignore_ascii_case(b"vcl_")
     }
 
-    /// The name at the current token: its symbol and the token after it. `None` = no such name; nothing is said.
+    /// Looks up the name at the current token. Returns its symbol (`None` if unknown, without a message) and the token
+    /// after it.
     fn look(&mut self, kind: Kind, look: LookupScope) -> R<(Option<SymId>, usize, String)> {
         let mut at = self.at;
         let mut name = String::new();
@@ -428,7 +429,7 @@ impl<'a> Vcc<'a> {
             if token.tok == Tok::Str && self.syntax < 41 {
                 return self.fail_at(Code::Version, "Quoted headers are available for VCL >= 4.1.\nAt:", &token);
             }
-            // Dots of a quoted field are not those between names.
+            // Dots in a quoted header name don't separate parts.
             let part = if token.tok == Tok::Str { self.content_text(&token) } else { self.text_of(&token) };
             name.push_str(&part.replace('.', "\u{1}"));
             let lower = name.to_ascii_lowercase();
@@ -501,7 +502,7 @@ impl<'a> Vcc<'a> {
         Ok(index)
     }
 
-    /// The symbol at the current token, which becomes the one after it. `None`, and no move, when there is none.
+    /// Looks up the symbol at the current token and moves past it. Returns `None` without moving if there is none.
     pub fn try_symbol(&mut self, kind: Kind, look: LookupScope) -> R<Option<SymId>> {
         let (id, end, _) = self.look(kind, look)?;
         let Some(id) = id else { return Ok(None) };
@@ -511,7 +512,7 @@ impl<'a> Vcc<'a> {
         Ok(Some(id))
     }
 
-    /// The symbol at the current token, or an error that says it wasn't found.
+    /// Looks up the symbol at the current token and fails if there is none.
     pub fn symbol(&mut self, kind: Kind, look: LookupScope) -> R<SymId> {
         let first = self.at;
         let (id, end, name) = self.look(kind, look)?;
@@ -583,7 +584,7 @@ impl<'a> Vcc<'a> {
         sym.refs += 1;
     }
 
-    /// Makes a symbol of the word at the current token, which becomes the next one.
+    /// Creates a symbol for the word at the current token and moves past it.
     pub fn create(&mut self, kind: Kind, ty: Type, what: What) -> R<SymId> {
         let token = self.token();
         if self.syntax >= 41 && kind != Kind::Sub && Self::has_vcl_prefix(self.bytes_of(&token)) {
@@ -595,14 +596,14 @@ impl<'a> Vcc<'a> {
         Ok(self.syms.add(&name, kind, Ty::T(ty), versions, what))
     }
 
-    /// The symbol for a declaration of a global: new, or one that was only referred to so far.
+    /// Returns the symbol for a declaration of a global: a new one, or one that was only referred to so far.
     pub fn declare(&mut self, ty: Type) -> R<SymId> {
         let kind = Kind::of_global(ty).expect("only globals are declared");
         let first = self.at;
         let token = self.token();
         let name = self.text_of(&token);
         let found = self.syms.find(&name.to_ascii_lowercase(), Kind::None, self.syntax, self.syntax, self.syntax);
-        // Releases before 7 kept the names of actions apart.
+        // Varnish before 7 had a separate namespace for actions.
         let found = match found.map(|id| self.syms.get(id).kind) {
             Some(Kind::Action) => self.syms.namesake(&name.to_ascii_lowercase(), kind),
             _ => found,
@@ -667,7 +668,7 @@ impl<'a> Vcc<'a> {
         self.program.ints.len() as u32 - 1
     }
 
-    /// The place of a token, as `VCL_trace` shows it. Cheap when tokens are asked in order.
+    /// The place of a token, as `VCL_trace` shows it. Cheap if tokens are requested in order.
     pub fn place(&mut self, token: &Token) -> u32 {
         let token = &diag::origin(&self.sources, token);
         let (src, offset, last) = self.last_place;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is set and unset.
+//! Translates assignments and `unset`.
 
 use tables::dialects::{Dialect, OldVar};
 
@@ -10,7 +10,7 @@ use super::walk::Walker;
 use crate::code::Code;
 use crate::token::Tok;
 
-/// A `set`: where it begins, its name from where to where, its value, its semicolon.
+/// The token indices of a `set`: start, name (first and last), value, semicolon.
 struct Assignment {
     first: usize,
     name_at: usize,
@@ -19,12 +19,12 @@ struct Assignment {
     end: usize,
 }
 
-/// Variables whose assignment nothing takes the place of, and where.
+/// Variables whose assignment has no replacement in these contexts.
 struct Dropped {
     names: &'static [&'static str],
     when: fn(Ctx) -> bool,
     reason: &'static str,
-    /// Whether it may have mattered.
+    /// True if the assignment may have had an effect.
     warning: bool,
 }
 
@@ -109,7 +109,7 @@ impl Walker<'_> {
         Ok(Outcome::Yes)
     }
 
-    /// After a field of the request was set or unset in a fetch: where its client looks for it.
+    /// Makes a header that a fetch sets or unsets in the request visible to the client's side.
     fn carry(&mut self, name: &str, unset: bool) {
         let low = name.to_ascii_lowercase();
         if self.ctx != Ctx::Fetch || !self.carried.contains(&low) {
@@ -136,11 +136,12 @@ impl Walker<'_> {
         }
     }
 
-    /// What is set or unset is called now; `None` = that is said elsewhere, in this subroutine's other part.
+    /// The current name of a variable that is set or unset; `None` if the statement belongs to this subroutine's other
+    /// part.
     pub fn target(&mut self, name: &str, first: usize, last: usize) -> R<Option<String>> {
         let is_bereq = name.starts_with("bereq.");
         if (self.ctx.only_bereq() && !is_bereq) || (matches!(self.ctx, Ctx::Miss | Ctx::Pass) && is_bereq) {
-            // Its places are checked all the same.
+            // The variable is checked here too, without notes.
             self.quiet = true;
             let known = self.var_now(name, first, last, true);
             self.quiet = false;
@@ -189,7 +190,7 @@ impl Walker<'_> {
         if self.ctx == Ctx::Fetch && new.starts_with("beresp.http.") {
             self.wrong_place(first, name_at, end);
         }
-        // A status brings its reason along since 4.0.
+        // Since 4.0, setting a status also sets its reason.
         let keeps_reason = matches!(low.as_str(), "obj.status" | "resp.status" | "beresp.status");
         let reason = new.replace(".status", ".reason");
         let mark = if self.ctx.backend() { "bereq.http.X-VCL-Reason" } else { "req.http.X-VCL-Reason" };
@@ -227,7 +228,8 @@ impl Walker<'_> {
         Ok(Outcome::Yes)
     }
 
-    /// In 2.x: the field that must be there for field `name` to be set to the text at `value`, as it is called now.
+    /// In 2.x, setting a header to an unset one unset it. Returns the current name of the header read at `value` if
+    /// that applies to `name`.
     fn unset_by(&mut self, name: &str, value: usize) -> Option<String> {
         let (from, last) = self.dotted(value);
         let fields = name.contains(".http.") && from.to_ascii_lowercase().contains(".http.");
@@ -240,7 +242,7 @@ impl Walker<'_> {
         now.ok()
     }
 
-    /// Warns of a field that is stored with the object though it says what became of one request.
+    /// Warns about a header that is stored with the object although it describes a single request.
     pub fn wrong_place(&mut self, first: usize, name_at: usize, end: usize) {
         let mut at = name_at;
         while at < end {
@@ -258,7 +260,7 @@ impl Walker<'_> {
         }
     }
 
-    /// What isn't just called otherwise now; `None` is for what is.
+    /// Translates assignments that need more than a new name; `None` for all others.
     fn special_set(&mut self, name: &str, set: &Assignment) -> R<Option<Outcome>> {
         if let Some(var) = OldVar::find(name).filter(|v| !v.is_field()) {
             self.check_place(var, set.name_at, set.last, true)?;
@@ -294,14 +296,14 @@ impl Walker<'_> {
         .map(Some)
     }
 
-    /// Writes `new` in the place of the statement, and says so.
+    /// Replaces the statement with `new` and adds a note.
     fn replace_set(&mut self, set: &Assignment, new: &str, reason: &str) -> Outcome {
         self.note(set.first, set.end, new, reason);
         self.put_until(set.end, new);
         Outcome::Yes
     }
 
-    /// Leaves the statement out, and says so.
+    /// Deletes the statement and adds a note.
     fn drop_set(&mut self, set: &Assignment, reason: &str, warning: bool) -> R<Outcome> {
         if self.tok_at(set.end) != Tok::C(b';') {
             self.at = set.end;
@@ -316,7 +318,7 @@ impl Walker<'_> {
         Ok(Outcome::No)
     }
 
-    /// `set req.hash += value`
+    /// Translates `set req.hash += value`.
     fn set_hash(&mut self, set: &Assignment) -> R<Outcome> {
         let op = self.after(set.last);
         if self.tok_at(op) != Tok::AddTo {

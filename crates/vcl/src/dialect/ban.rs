@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Bans, under each of their names, and what the hash is made of.
+//! Translates bans, under each of their names, and the parts of the hash.
 
 use super::R;
 use super::ctx::{Ctx, Outcome};
@@ -47,7 +47,7 @@ impl Walker<'_> {
         Ok(Outcome::Yes)
     }
 
-    /// `req.url == req.url && req.http.host ~ "x"` as a string that says it.
+    /// Translates a ban written as words, `req.url == req.url && req.http.host ~ "x"`, to a string.
     pub fn ban_words(&mut self) -> R {
         loop {
             self.expect(Tok::Id)?;
@@ -92,7 +92,7 @@ impl Walker<'_> {
         Ok(Outcome::Yes)
     }
 
-    /// A string in brackets of our own, and the `;`.
+    /// Writes a string in added brackets, and the `;`.
     pub fn parenthesised(&mut self) -> R<Outcome> {
         self.insert("(");
         self.tight = true;

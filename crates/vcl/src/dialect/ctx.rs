@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Where a statement runs, and what became of it.
+//! The contexts of statements, and the result of translating one.
 
 use tables::dialects::OldSub;
 
-/// Where a statement runs: an old subroutine, those with a part on the backend side twice.
+/// The context of a statement: an old subroutine. Those with a part on the backend side have two.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub(crate) enum Ctx {
     Recv,
     Pipe,
     Pass,
-    /// What vcl_pass says of `bereq`.
+    /// The statements on `bereq` of vcl_pass.
     PassBereq,
     Hash,
     Miss,
-    /// What vcl_miss says of `bereq`.
+    /// The statements on `bereq` of vcl_miss.
     MissBereq,
     Hit,
     Fetch,
     Deliver,
-    /// vcl_deliver of a response that vcl_error made: it ran for those, too.
+    /// vcl_deliver for a response from vcl_error. The old releases ran vcl_deliver for those, too.
     DeliverError,
     Error,
     Init,
@@ -42,7 +42,7 @@ impl Ctx {
         }
     }
 
-    /// The contexts of an old subroutine; none for those that never ran.
+    /// The contexts of an old subroutine; empty for those that never ran.
     pub fn contexts_for(sub: OldSub) -> &'static [Ctx] {
         match sub {
             OldSub::Recv => &[Ctx::Recv],
@@ -60,22 +60,22 @@ impl Ctx {
         }
     }
 
-    /// Only what is said of `bereq` counts here.
+    /// True if only statements on `bereq` are translated here.
     pub fn only_bereq(self) -> bool {
         matches!(self, Ctx::PassBereq | Ctx::MissBereq)
     }
 
-    /// On the backend side.
+    /// True for contexts on the backend side.
     pub fn backend(self) -> bool {
         self.only_bereq() || self == Ctx::Fetch
     }
 
-    /// Where a response is about to be sent.
+    /// True if a response is about to be sent.
     pub fn delivers(self) -> bool {
         matches!(self, Ctx::Deliver | Ctx::DeliverError)
     }
 
-    /// In the name of a user's subroutine that differs by context.
+    /// The suffix for a user's subroutine that differs by context.
     pub fn suffix(self) -> &'static str {
         match self {
             Ctx::Recv => "recv",
@@ -95,7 +95,6 @@ impl Ctx {
         }
     }
 
-    /// The subroutine's name now.
     pub fn name_now(self) -> &'static str {
         match self {
             Ctx::Fetch => "vcl_backend_response",
@@ -106,12 +105,12 @@ impl Ctx {
     }
 }
 
-/// What became of a statement.
+/// The result of translating a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// Nothing is left of it.
+    /// The statement was deleted.
     No,
-    /// It is there, but does nothing that counts by itself.
+    /// The statement remains, but has no effect of its own.
     Weak,
     Yes,
 }

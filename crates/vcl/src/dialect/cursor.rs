@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The walker's steps over the tokens of an old program, each written as it is, otherwise, or not at all; and its notes.
+//! The walker's steps over the tokens of an old program, each kept, replaced or deleted, and its notes.
 
 use super::flat::{Item, Kind};
 use super::out::Mark;
@@ -10,9 +10,9 @@ use crate::diag::Draft;
 use crate::diag::line_and_pos;
 use crate::token::Tok;
 
-/// Deepest nesting of blocks and expressions.
+/// Maximum nesting of blocks and expressions.
 const MAX_DEPTH: u32 = 80;
-/// Longest translation.
+/// Maximum size of a translation, in bytes.
 const MAX_OUT: usize = crate::vcc::MAX_SOURCE;
 
 impl Walker<'_> {
@@ -60,7 +60,7 @@ impl Walker<'_> {
         self.tok() == Tok::C(c)
     }
 
-    /// The blanks and comments before the current item.
+    /// Writes the blanks and comments before the current item.
     pub fn gap(&mut self) {
         let i = self.item();
         let tight = std::mem::take(&mut self.tight);
@@ -91,7 +91,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Writes the current token as it is.
+    /// Writes the current token unchanged.
     pub fn keep(&mut self) {
         self.gap();
         let i = self.item();
@@ -99,7 +99,7 @@ impl Walker<'_> {
         self.advance();
     }
 
-    /// Writes other words for the current token.
+    /// Replaces the current token.
     pub fn put(&mut self, new: &str) {
         if new == self.word() {
             return self.keep();
@@ -110,7 +110,7 @@ impl Walker<'_> {
         self.advance();
     }
 
-    /// Writes nothing for the current token; a comment before it stays.
+    /// Deletes the current token; a comment before it remains.
     pub fn skip(&mut self) {
         let i = self.item();
         let gap = &self.sources[i.src as usize].text[i.gap as usize..i.start as usize];
@@ -120,7 +120,7 @@ impl Walker<'_> {
         self.advance();
     }
 
-    /// Writes other words for the tokens from the current to `last`.
+    /// Replaces the tokens from the current one to `last`.
     pub fn put_until(&mut self, last: usize, new: &str) {
         let (first, end) = (self.item(), self.items[last]);
         let to = if first.src == end.src { end.end } else { first.end };
@@ -132,7 +132,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Writes words that come from the current token's place.
+    /// Inserts text at the current token's place.
     pub fn insert(&mut self, new: &str) {
         let i = self.item();
         self.out.instead(i.src, i.start, i.end, new);
@@ -143,7 +143,7 @@ impl Walker<'_> {
         let i = self.item();
         self.gap();
         self.insert(new);
-        // Its blanks are written: the token follows at once.
+        // The blanks are written, so the next token follows directly.
         let text = &self.sources[i.src as usize].text;
         self.out.verbatim(i.src, text, i.start, i.end);
         self.advance();
@@ -159,7 +159,7 @@ impl Walker<'_> {
         Err(fail.hinted(self.hint_expected(tok)))
     }
 
-    /// Writes the current token, which must be this.
+    /// Writes the current token, which must be `c`.
     pub fn keep_c(&mut self, c: u8) -> R {
         self.expect(Tok::C(c))?;
         self.keep();
@@ -203,12 +203,12 @@ impl Walker<'_> {
 
     // --- notes
 
-    /// Notes that the tokens `first..=last` became `new`.
+    /// Adds a note that the tokens `first..=last` became `new`.
     pub fn note(&mut self, first: usize, last: usize, new: &str, reason: &str) {
         self.note_as(first, last, new, reason, false);
     }
 
-    /// Like [`Walker::note`], of something that may act differently.
+    /// Like [`Walker::note`], for a change that may alter behaviour.
     pub fn warn(&mut self, first: usize, last: usize, new: &str, reason: &str) {
         self.note_as(first, last, new, reason, true);
     }
@@ -233,7 +233,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The dotted name that begins at `at`, in lower case up to a field's name, and its last item.
+    /// The dotted name that begins at `at`, in lower case up to a header's name, and the index of its last item.
     pub fn dotted(&self, at: usize) -> (String, usize) {
         let (mut name, mut last) = (self.text_at(at).to_owned(), at);
         loop {
@@ -274,7 +274,7 @@ impl Walker<'_> {
         self.slice(i.src, i.gap, i.start).to_owned()
     }
 
-    /// Writes nothing up to and with item `last`.
+    /// Deletes all items up to and including `last`.
     pub fn drop_until(&mut self, last: usize) {
         let mark = self.out.mark();
         while self.at <= last && self.tok() != Tok::End {
@@ -283,13 +283,13 @@ impl Walker<'_> {
         self.out.rollback(mark);
     }
 
-    /// What was written since, as text.
+    /// The text that was written since `mark`.
     pub fn written(&self, mark: Mark) -> String {
         String::from_utf8_lossy(self.out.since(mark)).into_owned()
     }
 }
 
-/// One line, not too long.
+/// Shortens a text to one line of limited length.
 fn shorten(text: &str) -> String {
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() > 100 {

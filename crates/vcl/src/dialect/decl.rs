@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Top-level declarations: backends, directors, probes, ACLs, imports.
+//! Translates top-level declarations: backends, directors, probes, ACLs, imports.
 
 use super::R;
 use super::late::Saint;
@@ -11,7 +11,7 @@ use crate::diag::Draft;
 use crate::token::Tok;
 
 impl Walker<'_> {
-    /// One declaration; of a director also the subroutine that makes it.
+    /// Translates one declaration. For a director, returns the subroutine that creates it.
     pub fn declaration(&mut self) -> R<Option<Out>> {
         if self.tok() == Tok::InlineC && self.empty_c() {
             return Ok(None);
@@ -75,7 +75,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Whether an entry of the acl whose `{` is here has bits set beyond its mask. (Of a name nobody knows.)
+    /// True if an entry of the acl whose `{` is here has bits set beyond its mask. Host names don't count.
     fn has_host_bits(&self) -> bool {
         let end = self.block_end(self.at);
         (self.at..end).filter(|at| self.tok_at(*at) == Tok::Str).any(|at| {
@@ -106,7 +106,7 @@ impl Walker<'_> {
         self.fields()
     }
 
-    /// `{ .field = value; ... }`
+    /// Translates `{ .field = value; ... }`.
     fn fields(&mut self) -> R {
         self.enter()?;
         self.keep_c(b'{')?;
@@ -129,7 +129,7 @@ impl Walker<'_> {
             self.keep_c(b'=')?;
             if self.is_c(b'{') {
                 self.fields()?;
-                // Some write a semicolon after a probe.
+                // Some programs have a semicolon after a probe.
                 if self.is_c(b';') {
                     self.keep();
                 }
@@ -153,7 +153,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// A director: its inline backends stay where it stands, and it becomes an object.
+    /// Translates a director to an object; its inline backends become declarations in the same place.
     fn director(&mut self) -> R<Out> {
         let first = self.at;
         let name_at = self.after(first);
@@ -215,7 +215,7 @@ impl Walker<'_> {
         Ok(init)
     }
 
-    /// `.retries = 5;`
+    /// Translates a field like `.retries = 5;`.
     fn director_field(&mut self) -> R {
         let first = self.at;
         let name = self.after(first);
@@ -240,7 +240,8 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// `{ .backend = name; .weight = 2; }`: the backend's name, written out where it was inline, and its weight.
+    /// Translates `{ .backend = name; .weight = 2; }`. Returns the weight and the backend's name; an inline backend
+    /// becomes a declaration.
     fn member(&mut self, director: &str, index: usize) -> R<(String, Option<String>)> {
         self.expect(Tok::C(b'{'))?;
         let open = self.at;
@@ -297,7 +298,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// The first member of a director: its name, given here if it is inline.
+    /// The name of a director's first member; an inline one gets its name here.
     pub fn inline_member(&self, director: &str) -> String {
         let declared = self.names.declared.get(&(NameKind::Backend, director.to_owned()));
         let Some(mut at) = declared.copied() else { return director.to_owned() };
@@ -315,7 +316,7 @@ impl Walker<'_> {
     }
 }
 
-/// Whether an address has bits set beyond a mask; short IPv4 addresses are networks.
+/// True if an address has bits set beyond a mask; short IPv4 addresses are networks.
 fn beyond_mask(address: &str, bits: u32) -> bool {
     let parts = address.split('.').count();
     let whole = if parts < 4 && !address.contains(':') {

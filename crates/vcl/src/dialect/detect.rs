@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Which dialect a file is written in, told by its words.
+//! Detects the dialect of a file by its words.
 
 use tables::dialects::{BARE, Dialect, NEW_WORDS, OldSub};
 
 use super::flat::{Item, Kind};
 use crate::token::{Source, Tok};
 
-/// What the words of a program say.
+/// The result of detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detection {
-    /// It says `vcl 4.x;`, or begins with no word that a program begins with, or only 4.x has such words.
+    /// The program declares `vcl 4.x;`, doesn't begin with a declaration, or has words that only 4.x knows.
     New,
-    /// Something in it is said as only old releases did.
+    /// The program has words that only old releases knew.
     Old(Dialect),
-    /// Nothing in it differs between the dialects.
+    /// Nothing in the program differs between the dialects.
     Any,
 }
 
 impl Detection {
-    /// The dialect that a whole program is translated from; `None` = none, it is VCL 4.x.
+    /// The dialect from which a whole program is translated; `None` for VCL 4.x.
     pub fn dialect(self) -> Option<Dialect> {
         match self {
             Detection::New => None,
@@ -28,7 +28,7 @@ impl Detection {
     }
 }
 
-/// Sets of dialects, a bit for each.
+/// A set of dialects, one bit for each.
 const D20: u8 = 1;
 const D21: u8 = 2;
 const D30: u8 = 4;
@@ -38,7 +38,7 @@ const OLD: u8 = D2X | D30;
 
 const FIRST_WORDS: [&str; 7] = ["acl", "sub", "backend", "director", "probe", "import", "include"];
 
-/// Looks at the words of a program.
+/// Detects the dialect of a program by its words.
 pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Detection {
     let scan = Scan { words: items.iter().filter(|i| matches!(i.kind, Kind::Tok(_))).collect(), sources };
     let first = items.first().map_or("", |i| scan.text(i));
@@ -59,12 +59,13 @@ pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Detection {
             Evidence::Nothing => {}
         }
     }
-    // One that begins with something else is damaged, or none at all: only what is old beyond doubt is said of it.
+    // A program with another beginning is damaged or isn't VCL: it counts as old only if that is certain.
     if count == 0 || !begins && new {
         return if new || !begins { Detection::New } else { Detection::Any };
     }
     let all = seen.iter().fold(OLD, |all, set| all & set);
-    // Words of several releases: the newest of them that nothing contradicts, or else the newest that something says.
+    // If words of several releases occur, the newest release that nothing contradicts is chosen, or else the newest one
+    // with such a word.
     let has = |set: u8| seen.contains(&set);
     let pick = match all {
         0 if has(D30) => D30,
@@ -118,7 +119,8 @@ impl Scan<'_> {
         let (word, tok) = self.at(at);
         let next_tok = self.at(at + 1).1;
         let before = if at == 0 { None } else { self.at(at - 1).1 };
-        // Strings side by side: only before 3.0 were they joined so, and since 3.0 only in a probe's request and `error`.
+        // Adjacent strings: only releases before 3.0 joined them; since 3.0 they occur only in a probe's request and in
+        // `error`.
         if tok == Some(Tok::Str) && next_tok == Some(Tok::Id) {
             return Says(D2X);
         }

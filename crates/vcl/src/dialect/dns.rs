@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! dns directors: the backend is the address that the request's host name (and a suffix) has, if the director lists it. vmod
-//! dynamic does that: its list is an acl here.
+//! dns directors: the backend is the address of the request's host name (plus a suffix), if the director lists that
+//! address. They are translated to vmod dynamic with the list as an acl.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use super::walk::Walker;
 use crate::code::Code;
 use crate::token::Tok;
 
-/// What the old compiler took for a port, and for how long an answer was good.
+/// Defaults of the old compiler: the port, and the TTL of an answer.
 const PORT: &str = "\"80\"";
 const TTL: &str = "60s";
 
-/// Fields of `.list`, and the argument that each is now.
+/// Fields of `.list`, and the corresponding arguments.
 const FIELDS: [(&str, &str); 6] = [
     ("port", "port"),
     ("host_header", "host_header"),
@@ -25,14 +25,14 @@ const FIELDS: [(&str, &str); 6] = [
     ("max_connections", "max_connections"),
 ];
 
-/// What a dns director says.
+/// The declarations of a dns director.
 #[derive(Default)]
 struct Dns {
     /// Arguments of the object: name and value.
     args: Vec<(&'static str, String)>,
-    /// Entries of the acl.
+    /// Entries of the acl that replaces `.list`.
     list: Vec<String>,
-    /// What its members say of these fields, all alike.
+    /// The members' values of the connection fields, which must be equal in all of them.
     members: Option<Vec<Option<String>>>,
 }
 
@@ -46,7 +46,7 @@ impl Dns {
 }
 
 impl Walker<'_> {
-    /// The suffix of a director's names, as it is written.
+    /// The suffix of a director's host names, as written.
     pub fn dns_suffix(&self, director: &str) -> Option<String> {
         let declared = *self.names.declared.get(&(NameKind::Backend, director.to_owned()))?;
         let open = (declared..self.items.len()).find(|at| self.tok_at(*at) == Tok::C(b'{'))?;
@@ -56,7 +56,7 @@ impl Walker<'_> {
         (self.tok_at(value) == Tok::Str).then(|| self.text_at(value).to_owned())
     }
 
-    /// The director whose `{` is at `open`.
+    /// Translates the director whose `{` is at `open`.
     pub fn dns_director(&mut self, first: usize, now: &str, open: usize) -> R<Out> {
         let gap = self.gap_text();
         self.out.own(&gap);
@@ -87,13 +87,13 @@ impl Walker<'_> {
         Ok(init)
     }
 
-    /// Whether all that the program declares are dns directors, and the one at `first` is the first of them.
+    /// True if the program declares only dns directors and the one at `first` is the first of them.
     fn needs_backend(&self, first: usize) -> bool {
         let mut backends = self.names.declared.iter().filter(|((of, _), _)| *of == NameKind::Backend);
         backends.all(|((_, name), at)| self.directors.get(name).is_some_and(|kind| kind == "dns") && *at >= first)
     }
 
-    /// `{ .backend = NAME; }` or `{ .backend = { ... } }`: an address of the list.
+    /// Translates `{ .backend = NAME; }` or `{ .backend = { ... } }` to an address of the list.
     fn dns_member(&mut self, dns: &mut Dns) -> R {
         let open = self.at;
         let end = self.block_end(open);
@@ -129,7 +129,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// What the backend whose `{` is at `open` says of a field.
+    /// The value of a field in the backend whose `{` is at `open`.
     fn backend_field(&self, open: usize, name: &str) -> Option<String> {
         let end = self.block_end(open);
         let mut at = self.after(open);
@@ -147,7 +147,7 @@ impl Walker<'_> {
         None
     }
 
-    /// Finds the backends that nobody names but dns directors: their addresses are all that is left of them.
+    /// Finds the backends that only dns directors use. They are replaced by their addresses.
     pub fn find_dns_members(&mut self) {
         let declared = |w: &Self, dns: bool| -> Vec<(String, usize)> {
             let backends = w.names.declared.iter().filter(|((of, _), _)| *of == NameKind::Backend);
@@ -175,7 +175,7 @@ impl Walker<'_> {
         self.dns_members = left.filter(|name| name != "default" && Some(name) != first.as_ref()).collect();
     }
 
-    /// `.ttl = 60s;` `.suffix = "..";` `.list = { ... }`
+    /// Translates `.ttl = 60s;`, `.suffix = "..";` or `.list = { ... }`.
     fn dns_field(&mut self, dns: &mut Dns) -> R {
         let name = self.after(self.at);
         let equals = self.after(name);
@@ -187,7 +187,7 @@ impl Walker<'_> {
             ("suffix", Tok::Str) => self.field_value(value).map(drop),
             ("ttl", _) => {
                 let ttl = self.field_value(value)?;
-                // An answer for no time at all: vmod dynamic has none.
+                // vmod dynamic has no TTL of zero.
                 let is_zero = ttl.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse() == Ok(0.0);
                 dns.args[1].1 = if is_zero { "1ms".to_owned() } else { ttl };
                 Ok(())
@@ -204,7 +204,7 @@ impl Walker<'_> {
         }
     }
 
-    /// What a field is set to, from `value` to before its `;`, which is passed.
+    /// The value of a field, from `value` to before its `;`. Moves past the `;`.
     fn field_value(&mut self, value: usize) -> R<String> {
         let mut end = value;
         while !matches!(self.tok_at(end), Tok::C(b';' | b'}' | b'{') | Tok::End) {
@@ -222,7 +222,7 @@ impl Walker<'_> {
         Ok(text)
     }
 
-    /// A field of the list, or an address of it.
+    /// Translates a field of the list, or one of its addresses.
     fn dns_entry(&mut self, dns: &mut Dns) -> R {
         let first = self.at;
         if self.tok() == Tok::Str {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Expressions: written as they are, besides the names of variables, strings side by side, and 2.x's `%xx`.
+//! Translates expressions: they are kept except for the names of variables, adjacent strings, and 2.x's `%xx`.
 
 use tables::dialects::{Dialect, OldVar};
 
@@ -14,7 +14,7 @@ use crate::token::Tok;
 const UNITS: [&str; 18] =
     ["ms", "s", "m", "h", "d", "w", "y", "b", "kb", "mb", "gb", "Mb", "Gb", "B", "KB", "MB", "GB", "TB"];
 
-/// Fields that a request to the origin has otherwise than its client's, or not at all.
+/// Headers that a request to the origin lacks or has with another value than the client's request.
 const OWN_FIELDS: [&str; 8] = [
     "accept-encoding",
     "cache-control",
@@ -94,13 +94,13 @@ impl Walker<'_> {
         }
     }
 
-    /// Sums, and strings joined by `+` or, before 3.0, by standing side by side.
+    /// Translates sums, and strings joined by `+` or, before 3.0, by adjacency.
     pub fn string(&mut self) -> R {
         self.product()?;
         loop {
             match self.tok() {
                 Tok::C(b'+' | b'-') => self.keep(),
-                // The statement before it has no end: these are no values.
+                // The statement before it isn't terminated: these tokens are no values.
                 Tok::Id if super::hint::BEGINS.contains(&self.word()) && !self.dotted_at(self.at) => {
                     return self.expect(Tok::C(b';'));
                 }
@@ -166,7 +166,7 @@ impl Walker<'_> {
         matches!(self.tok_at(self.after(self.at)), Tok::C(b'.' | b'('))
     }
 
-    /// A string; in 2.x `%xx` in it is a byte.
+    /// Translates a string. In 2.x, `%xx` in it is a byte.
     pub fn literal(&mut self) -> R {
         let item = self.item();
         if self.dialect == Dialect::V30 || item.quote != 1 || !self.word().contains('%') {
@@ -220,13 +220,13 @@ impl Walker<'_> {
                 }
                 self.put(&now);
             }
-            // The compiler knows better what is wrong with it.
+            // The compiler reports a better error.
             _ => self.keep(),
         }
         Ok(())
     }
 
-    /// `std.author(phk)`, which 3.0 had for its own amusement.
+    /// Translates `std.author(name)`, a joke function of 3.0.
     fn author(&mut self, last: usize) -> R {
         let who = self.after(self.after(last));
         let close = self.after(who);
@@ -254,7 +254,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// `name(argument, ...)`, the name ending at `last`.
+    /// Translates `name(argument, ...)`; the name ends at `last`.
     fn function(&mut self, last: usize) -> R {
         self.enter()?;
         while self.at <= last && self.tok() != Tok::End {
@@ -274,7 +274,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Whether a variable may be read (or set) here.
+    /// Fails if a variable can't be read (or set) here.
     pub fn check_place(&self, var: &OldVar, first: usize, last: usize, write: bool) -> R {
         let sub = self.ctx.sub();
         if var.has(self.dialect, sub, write) {
@@ -299,7 +299,7 @@ impl Walker<'_> {
         self.fail_range(Code::WrongPlace, &text, first, last)
     }
 
-    /// What a variable is called where we are.
+    /// The current name of a variable in this context.
     pub fn var_now(&mut self, name: &str, first: usize, last: usize, write: bool) -> R<String> {
         if name.starts_with("storage.") {
             return Ok(name.to_owned());
@@ -313,7 +313,7 @@ impl Walker<'_> {
             let unknown = self.fail_range(Code::UnknownName, &format!("Unknown variable '{name}'\n"), first, last);
             return unknown.map_err(|fail: crate::diag::Draft| fail.hinted(self.hint_variable(name, first, last)));
         };
-        // What 2.x puts into the object that is being fetched can be called by either name.
+        // 2.x has two names for a variable of the object that is being fetched.
         self.check_place(var, first, last, write)?;
         if let Some(new) = self.special_name(var.name, first, last)? {
             self.note(first, last, &new, "there is no variable for it any more");
@@ -328,13 +328,13 @@ impl Walker<'_> {
             }
         }
         let now = match self.ctx {
-            // The origin's request doesn't exist yet here: it is made of the client's.
+            // The request to the origin doesn't exist yet: it is copied from the client's.
             Ctx::Miss | Ctx::Pass if var.name.starts_with("bereq.") => match var.name {
                 "bereq.http." => "req.http.",
                 "bereq.url" => "req.url",
                 "bereq.request" => "req.method",
                 "bereq.proto" => "req.proto",
-                // Only read where it is set too, in the other part.
+                // It is only read in the part of the subroutine that also sets it.
                 other => other,
             },
             Ctx::Error => var.synth,
@@ -360,11 +360,11 @@ impl Walker<'_> {
             self.note(first, last, &new, reason);
             return Ok(new);
         }
-        // The user's own case of letters.
+        // Keeps the user's spelling of a header.
         Ok(if var.is_field() { name.to_owned() } else { new })
     }
 
-    /// Variables that have become an expression.
+    /// Translates variables that have been replaced by an expression.
     fn special_name(&mut self, name: &str, first: usize, last: usize) -> R<Option<String>> {
         let reason = |w: &Self, text: &str| w.fail_range(Code::Untranslatable, text, first, last).map(|()| None);
         match name {
@@ -416,7 +416,7 @@ impl Walker<'_> {
                 "When an object was delivered last isn't kept any more. Its age is obj.age in VCL 4, how often it was hit obj.hits; \
                  to let it go when it is too old, set its times in vcl_fetch.\n",
             ),
-            // What is made or fetched had never been used.
+            // A synthetic or fetched object had never been used.
             "obj.lastuse" => {
                 self.policy.std = true;
                 Ok(Some("(now - std.time(integer=0))".to_owned()))
@@ -427,7 +427,7 @@ impl Walker<'_> {
     }
 }
 
-/// A string of 2.x with its `%xx`; what isn't one stays.
+/// Decodes `%xx` in a string of 2.x; an invalid one stays.
 fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

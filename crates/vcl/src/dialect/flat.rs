@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! An old program as one list of tokens, includes in their place, with the blanks and comments before each token.
+//! An old program as one list of tokens, with includes in their places, and the blanks and comments before each token.
 
 use super::R;
 use crate::code::Code;
@@ -12,13 +12,13 @@ use crate::{Options, Sources};
 const MAX_INCLUDES: u32 = 64;
 const MAX_FILES: usize = 10_000;
 
-/// What an item of the list is.
+/// The kind of an item in the list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Tok(Tok),
-    /// An include statement: what it names follows, ended by `Eof`.
+    /// An include statement. The items of the file follow, up to `Eof`.
     Include,
-    /// The end of an included file, with what stands after its last token.
+    /// The end of an included file, with the blanks and comments after its last token.
     Eof,
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 pub(crate) struct Item {
     pub kind: Kind,
     pub src: u32,
-    /// Where the blanks and comments before it begin.
+    /// The start of the blanks and comments before it.
     pub gap: u32,
     pub start: u32,
     pub end: u32,
@@ -42,7 +42,7 @@ impl Item {
     }
 }
 
-/// Reads `text` and what it includes. The last item is the end of the program.
+/// Reads `text` and its includes. The last item is the end of the program.
 pub(crate) fn load(
     name: &str,
     text: &[u8],
@@ -55,7 +55,7 @@ pub(crate) fn load(
     Ok(loader.items)
 }
 
-/// The same of a text that may be damaged: what can't be read, and files that can't be found, are left out.
+/// Like [`load`], for a text that may be damaged: unreadable parts and missing files are skipped.
 pub(crate) fn load_patiently(
     name: &str,
     text: &[u8],
@@ -64,7 +64,7 @@ pub(crate) fn load_patiently(
     sources: &mut Vec<Source>,
 ) -> Vec<Item> {
     let mut loader = Loader { outside, options, sources, is_patient: true, items: Vec::new(), bytes: 0 };
-    // What was read before it was too much tells the dialect, too.
+    // If the text is too large, the part that was read still shows the dialect.
     let _ = loader.file(name, kind(name), text.to_vec(), None, 0);
     loader.items
 }
@@ -105,7 +105,7 @@ impl Loader<'_> {
             let t = tokens[at];
             let word = &self.sources[src as usize].text[t.start as usize..t.end as usize];
             if t.tok == Tok::Id && word == b"include" {
-                // The list ends with an end token, so what follows any other exists.
+                // The list ends with an end token, so every other token has a successor.
                 let path = tokens[at + 1];
                 let end = tokens.get(at + 2).filter(|end| path.tok == Tok::Str && end.tok == Tok::C(b';'));
                 let Some(end) = end.map(|t| t.end) else {
@@ -136,7 +136,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Takes a source in, and gives its tokens.
+    /// Adds a source and returns its tokens.
     fn tokens(&mut self, mut source: Source, src: u32) -> R<Vec<Token>> {
         if self.is_patient {
             source.text = to_ascii_in_place(&source.text).into_owned();

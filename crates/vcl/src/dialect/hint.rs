@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What to do about an error in an old program: the words that [`crate::hint`] has for the same mistakes in a new one.
+//! Hints for errors in an old program, in the words of [`crate::hint`] for the same mistakes in a new one.
 
 use tables::dialects::OLD_VARS;
 
@@ -10,7 +10,6 @@ use crate::diag::{Draft, Fix, Hint, Span, line_and_pos};
 use crate::hint::{DECLARED, dot, nearest, sign};
 use crate::token::Tok;
 
-/// Words that begin a statement.
 pub(crate) const BEGINS: [&str; 9] = ["set", "unset", "remove", "call", "return", "if", "error", "synthetic", "esi"];
 
 impl Walker<'_> {
@@ -23,7 +22,7 @@ impl Walker<'_> {
         items.filter_map(|(n, item)| Some((n, item, item.tok()?)))
     }
 
-    /// The current token isn't the one expected.
+    /// Explains a token other than the expected one.
     pub fn hint_expected(&self, expected: Tok) -> Option<Hint> {
         let (_, last, before) = self.tokens_before().next()?;
         let word = if self.tok() == Tok::Id { self.word() } else { "" };
@@ -73,7 +72,7 @@ impl Walker<'_> {
         None
     }
 
-    /// Texts side by side are joined: a statement that isn't ended goes on into the next line.
+    /// Explains a missing semicolon: adjacent texts are joined, so the statement continues on the next line.
     fn hint_semicolon(&self) -> Option<Hint> {
         let statement = self.tokens_before().take_while(|(.., tok)| !matches!(tok, Tok::C(b';' | b'{' | b'}')));
         let mut inside: Vec<(usize, &Item)> = statement.map(|(n, item, _)| (n, item)).collect();
@@ -114,13 +113,13 @@ impl Walker<'_> {
         (!lines.is_empty()).then(|| lines.join(" and "))
     }
 
-    /// No action stands here.
+    /// The error for a token that begins no statement.
     pub fn no_action(&self) -> Draft {
         Draft::at(Code::Syntax, "Expected an action, 'if', '{' or '}'\n", self.place(self.at))
             .hinted(self.hint_action())
     }
 
-    /// Where an action is expected and something else stands.
+    /// Explains a token in the place of an action.
     fn hint_action(&self) -> Option<Hint> {
         let lines = self.open_lines()?;
         match self.word() {
@@ -139,7 +138,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The program ends inside of something: said at the innermost brace that is open.
+    /// The error for a program that ends too early, shown at the innermost open brace.
     pub fn ended(&self, text: &str) -> Draft {
         let mut fail = Draft::new(Code::Unclosed, text);
         self.open().first().into_iter().for_each(|item| fail.show(span(item)));
@@ -150,7 +149,7 @@ impl Walker<'_> {
         ))
     }
 
-    /// What stands outside of subroutines and isn't for there.
+    /// Explains a word that can't stand outside of subroutines.
     pub fn hint_outside(&self) -> Option<Hint> {
         let here = self.place(self.at);
         let ended = || {
@@ -174,7 +173,7 @@ impl Walker<'_> {
         }
     }
 
-    /// A variable that isn't known, from item `first` to `last`.
+    /// Explains an unknown variable, from item `first` to `last`.
     pub fn hint_variable(&self, name: &str, first: usize, last: usize) -> Option<Hint> {
         let ((src, start, _), (other, _, end)) = (self.place(first), self.place(last));
         let meant = |near: &str| {

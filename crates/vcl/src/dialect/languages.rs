@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The well-known C file that picks one of a site's languages from Accept-Language: recognised by what it defines, and replaced by
-//! vmod accept_language with the same languages.
+//! Recognises the well-known C file that selects one of a site's languages by Accept-Language, and replaces it with
+//! vmod accept_language for the same languages.
 
 use super::R;
 use super::walk::Walker;
 use crate::token::Tok;
 
-/// The function that the C defines, and VCL calls in C of its own.
+/// The function that the C file defines. VCL calls it in its own inline C.
 const FUNCTION: &str = "vcl_rewrite_accept_language";
-/// What the first version of the file does in vcl_recv, where it is included, without such a function.
+/// The statement in the first version of the file, which has no such function and runs in vcl_recv by inclusion.
 const SETS_IT: &str = "VRT_SetHdr(sp, HDR_REQ, \"\\032X-Varnish-Accept-Language:\", lang";
 
-/// The languages that the C file names, the default first; `None` = it is another file.
+/// The languages in the C file, the default first; `None` if it is another file.
 fn languages(code: &str) -> Option<String> {
     let defined = |name: &str| {
         let line = code
@@ -27,7 +27,7 @@ fn languages(code: &str) -> Option<String> {
     ((code.contains(FUNCTION) || code.contains(SETS_IT)) && list.iter().all(|t| tag(t))).then(|| list.join(" "))
 }
 
-/// Whether a piece of C only calls the function.
+/// True if a piece of C only calls the function.
 fn only_calls(code: &str) -> bool {
     let inner = code.trim_start_matches("C{").trim_end_matches("}C");
     let plain: String = inner.chars().filter(|c| !c.is_whitespace()).collect();
@@ -35,13 +35,13 @@ fn only_calls(code: &str) -> bool {
 }
 
 impl Walker<'_> {
-    /// Looks for the C file.
     pub fn find_languages(&mut self) {
         let code = (0..self.items.len()).filter(|n| self.tok_at(*n) == Tok::InlineC);
         self.languages = code.filter_map(|n| languages(self.text_at(n))).next();
     }
 
-    /// The C here, if it is that file, or its call: `None` = it is something else. `in_sub`: it stands in a subroutine.
+    /// Replaces the C here if it is that file or a call of it; `None` if it is something else. `in_sub`: the C is in a
+    /// subroutine.
     pub fn accept_language_c(&mut self, in_sub: bool) -> Option<R> {
         let known = self.languages.clone()?;
         let at = self.at;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Backends that are chosen when the origin is asked, as all were before 4.0: by directors that go by a key (client, hash, dns), and
-//! what saint mode leaves out for single objects. vmod saintmode does that with objects that stand before backends; a pass has
-//! plain backends, as it had. The field of the request that names its backend or director says who chooses.
+//! Backends that are selected when the origin is asked, as all were before 4.0: by directors with a key (client, hash,
+//! dns), and by saint mode, which excludes backends for single objects. vmod saintmode does that with objects in front
+//! of backends; a pass uses plain backends, as before. A header of the request names its backend or director.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use super::walk::Walker;
 use crate::code::Code;
 use crate::token::Tok;
 
-/// The old parameter saintmode_threshold.
+/// The default of the old parameter saintmode_threshold.
 const THRESHOLD: &str = "10";
 
-/// Whom saint mode is for.
+/// A backend or director with saint mode.
 #[derive(Debug)]
 pub(crate) enum Saint {
     Backend { name: String, threshold: String },
@@ -24,7 +24,7 @@ pub(crate) enum Saint {
 }
 
 impl Walker<'_> {
-    /// What becomes of `.saintmode_threshold = N;` of the backend that is declared, its field at `first`.
+    /// Translates `.saintmode_threshold = N;` of the current backend; the field is at `first`.
     pub fn threshold(&mut self, first: usize) -> R {
         let value = self.after(self.after(self.after(first)));
         let end = self.after(value);
@@ -45,12 +45,12 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// A backend is declared.
+    /// Records a backend for saint mode.
     pub fn saint_backend(&mut self, name: &str) {
         self.saints.push(Saint::Backend { name: name.to_owned(), threshold: THRESHOLD.to_owned() });
     }
 
-    /// `set beresp.saintmode = 20s;`, its `=` at `equals`.
+    /// Translates `set beresp.saintmode = 20s;`; its `=` is at `equals`.
     pub fn saintmode(&mut self, first: usize, equals: usize, end: usize) -> R<Outcome> {
         let reason = "saint mode is a module's now: each backend has an object of it, which vcl_backend_fetch chooses unless it passes; \
                    .saintmode_threshold, or 10, is how many objects make it sick for all";
@@ -65,17 +65,17 @@ impl Walker<'_> {
         Ok(Outcome::Yes)
     }
 
-    /// Finds whether anything is chosen late.
+    /// Sets the policy's flag for late selection.
     pub fn find_late(&mut self) {
         self.policy.late = self.policy.saint || self.directors.keys().any(|name| self.has_key(name));
     }
 
-    /// Whether what is chosen late is told by a mark: there is a choice, or somebody asks what was chosen.
+    /// True if a header must record the selected backend: VCL selects one, or compares it.
     pub fn marks_late(&self) -> bool {
         self.policy.late && (self.policy.chooses || (self.policy.saint && self.asks_backend()))
     }
 
-    /// Whether anything is compared with a request's backend.
+    /// True if the program compares a request's backend with anything.
     fn asks_backend(&self) -> bool {
         (0..self.items.len()).any(|at| self.compared_backend(at).is_some())
     }
@@ -89,7 +89,8 @@ impl Walker<'_> {
         saint
     }
 
-    /// What makes the objects of saint mode, to go before the user's subroutines: their vcl_init may return.
+    /// The vcl_init that creates saint mode's objects. It precedes the user's subroutines because their vcl_init may
+    /// return.
     pub fn saint_init(&self) -> String {
         if !self.policy.saint || self.saints.is_empty() {
             return String::new();
@@ -118,7 +119,7 @@ impl Walker<'_> {
         out + "}\n\n"
     }
 
-    /// The names that a request's backend may have: what it begins with, and what is set.
+    /// The names of all backends that a request may have: the default and those that are set.
     fn choices(&self) -> BTreeSet<String> {
         let mut all = BTreeSet::from([self.policy.default_name.clone()]);
         for at in 0..self.items.len() {
@@ -135,12 +136,12 @@ impl Walker<'_> {
         self.directors.get(name).is_some_and(|kind| kind == "dns")
     }
 
-    /// Whether a director goes by something of the request.
+    /// True if a director selects by a property of the request.
     fn has_key(&self, name: &str) -> bool {
         self.directors.get(name).is_some_and(|kind| matches!(kind.as_str(), "client" | "hash" | "dns"))
     }
 
-    /// `set bereq.backend = ...;` for a choice, of saint mode's objects or of its own.
+    /// `set bereq.backend = ...;` for a selected name, as a saint mode object or as itself.
     fn chosen(&mut self, name: &str, saint: bool) -> String {
         let plain = self.backend_now(name);
         if !saint {
@@ -151,7 +152,7 @@ impl Walker<'_> {
         format!("set bereq.backend = {object}.backend({call};")
     }
 
-    /// Choices as `if`s, four spaces more for each level.
+    /// Selections as nested `if`s, each level indented by four more spaces.
     fn choose(&mut self, names: &[String], saint: bool, indent: &str) -> String {
         if !self.policy.asks_director {
             return names.iter().map(|name| format!("{indent}{}\n", self.chosen(name, saint))).collect();
@@ -167,7 +168,7 @@ impl Walker<'_> {
         out + "\n"
     }
 
-    /// What chooses late, to go after the user's subroutines.
+    /// The late selection of backends. It follows the user's subroutines.
     pub fn late(&mut self) -> String {
         if !self.policy.late {
             return String::new();
@@ -175,7 +176,7 @@ impl Walker<'_> {
         self.ctx = Ctx::Fetch;
         let all: Vec<String> = self.choices().into_iter().collect();
         let keyed: Vec<String> = all.iter().filter(|name| self.has_key(name)).cloned().collect();
-        // Without any backend that is what is wrong, and nothing else.
+        // A program without any backend only gets the error about that.
         let any = self.policy.saint && !self.saints.is_empty();
         let saints: Vec<String> = all.into_iter().filter(|name| any && !self.is_dns(name)).collect();
         let mut lines = String::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Statements that leave a subroutine: return, error, restart, and the bare words of 2.0.
+//! Translates statements that leave a subroutine: return, error, restart, and the bare words of 2.0.
 
 use tables::dialects::{Dialect, OldSub};
 
@@ -10,14 +10,13 @@ use super::walk::Walker;
 use crate::code::Code;
 use crate::token::Tok;
 
-/// Variables that are numbers.
 const NUMBERS: [&str; 6] = ["obj.status", "beresp.status", "resp.status", "req.restarts", "server.port", "obj.hits"];
 
 impl Walker<'_> {
     pub fn legal(&self, word: &str, at: usize) -> R {
         let sub = self.ctx.sub();
         let legal = sub.returns(self.dialect);
-        // What real files say of another release of theirs.
+        // Accepts words of other releases that occur in real programs.
         let lenient = sub == OldSub::Fetch && matches!(word, "pass" | "hit_for_pass");
         if legal.contains(&word) || lenient {
             return Ok(());
@@ -35,7 +34,7 @@ impl Walker<'_> {
         self.fail_range(Code::Return, &text, at, at)
     }
 
-    /// `lookup;`
+    /// Translates a bare word like `lookup;`.
     pub fn bare(&mut self, word: &str) -> R<Outcome> {
         let (first, end) = self.bare_statement()?;
         if self.dialect != Dialect::V20 {
@@ -64,7 +63,7 @@ impl Walker<'_> {
         self.leave_with(&word, first, end)
     }
 
-    /// A statement that returns `word`, from token `first` to its `;`.
+    /// Translates a statement that returns `word`, from token `first` to its `;`.
     pub fn leave_with(&mut self, word: &str, first: usize, end: usize) -> R<Outcome> {
         if word == "error" && self.ctx == Ctx::DeliverError {
             self.put_until(end, "return (deliver);");
@@ -119,7 +118,7 @@ impl Walker<'_> {
         Ok(if self.ctx.only_bereq() { Outcome::Weak } else { Outcome::Yes })
     }
 
-    /// Writes the statement from `first` to `end` after `before`; a bare word gets its `return`.
+    /// Writes `before`, then the statement from `first` to `end`; a bare word gets its `return`.
     pub fn gap_then(&mut self, first: usize, end: usize, before: &str) {
         if self.text_at(first) != "return" {
             let new = format!("{before}return ({});", self.text_at(first));
@@ -158,7 +157,7 @@ impl Walker<'_> {
         Ok(Outcome::Yes)
     }
 
-    /// `restart;` and `restart rollback;`
+    /// Translates `restart;` and `restart rollback;`.
     pub fn restart(&mut self) -> R<Outcome> {
         let first = self.at;
         let next = self.after(first);
@@ -184,12 +183,12 @@ impl Walker<'_> {
         self.leave_by_restart(first, end)
     }
 
-    /// `error 404 "text";`
+    /// Translates `error 404 "text";` and its variants.
     pub fn error(&mut self) -> R<Outcome> {
         let first = self.at;
         self.legal("error", first)?;
         if self.ctx == Ctx::DeliverError {
-            // The response is an error's already.
+            // The response is already an error.
             let end = self.semicolon();
             self.put_until(end, "return (deliver);");
             return Ok(Outcome::Yes);
@@ -207,7 +206,7 @@ impl Walker<'_> {
                 self.tight = false;
                 self.insert("503");
             }
-            // 2.x: a text alone.
+            // 2.x allows a text without a status.
             Tok::Id if self.dialect != Dialect::V30 && !NUMBERS.contains(&self.dotted(self.at).0.as_str()) => {
                 self.tight = false;
                 self.insert("503");

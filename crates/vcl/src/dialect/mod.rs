@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! VCL from before 4.0: which dialect a file is in, and the same program in VCL 4.1 with a note for each change.
+//! VCL from before 4.0: detects a file's dialect, and translates the program to VCL 4.1 with a note for each change.
 //!
-//! One translation serves running and migrating: what `lacquer vcl migrate` prints is what runs, compiled like any 4.1
-//! file; each stretch of it knows the place it comes from, so messages and traces speak of the file as it was written.
-//! What an old release did by itself (its built-in VCL, its rules for what is stored) is written out in VCL.
+//! Running and migrating share one translation: the output of `lacquer vcl migrate` is the program that runs, compiled
+//! like any 4.1 file. Each piece of it is mapped to its origin, so messages and traces refer to the file as written.
+//! Implicit behaviour of an old release (its built-in VCL, its rules for storing) is written out in VCL.
 
 mod assign;
 mod ban;
@@ -34,38 +34,35 @@ use crate::{Diagnostics, Options, Sources};
 pub use detect::Detection;
 pub(crate) use out::SourceMap;
 
-/// A change that a migration made, or something it can't keep.
+/// A change made by a migration, or a feature that it can't keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The file.
     pub source: String,
-    /// The line in it; 0 = of the whole file.
+    /// The line in the file; 0 refers to the whole file.
     pub line: u32,
-    /// What it said.
+    /// The text before the change.
     pub old: String,
-    /// What it says now; empty = nothing.
+    /// The translated text; empty if it was deleted.
     pub new: String,
-    /// Why.
     pub reason: String,
-    /// Whether the program may now act differently.
+    /// True if the program's behaviour may change.
     pub warning: bool,
 }
 
-/// A program in VCL 4.1.
+/// A program translated to VCL 4.1.
 #[derive(Clone, Debug)]
 pub struct Migration {
-    /// What it was written in; none = it is 4.x already.
+    /// The original dialect; `None` if it is 4.x already.
     pub dialect: Option<Dialect>,
-    /// The program, its includes in their places.
+    /// The program, with includes in their places.
     pub text: Vec<u8>,
-    /// What was changed, in order.
+    /// Notes on all changes, in order.
     pub notes: Vec<Note>,
 }
 
-/// What it gives, or why a program can't be translated.
+/// The result of a translation step, or the reason why a program can't be translated.
 pub(crate) type R<T = ()> = Result<T, Draft>;
 
-/// An old program in VCL 4.1.
 pub(crate) struct Translation {
     pub text: Vec<u8>,
     pub map: SourceMap,
@@ -73,7 +70,8 @@ pub(crate) struct Translation {
     pub dialect: Dialect,
 }
 
-/// Reads a program into `sources` and translates it; `None` = it is new, or can't be told, and nothing was done.
+/// Reads a program into `sources` and translates it. `None` if it is VCL 4.x or its dialect is unknown; then nothing
+/// was changed.
 pub(crate) fn translate(
     name: &str,
     text: &[u8],
@@ -89,7 +87,7 @@ pub(crate) fn translate(
     found.dialect().map(|dialect| walk::translate(dialect, &items, sources)).transpose()
 }
 
-/// What the words of a text and of what it includes say of its dialect, however damaged it is.
+/// Detects the dialect of a text and its includes, even if they are damaged.
 pub fn detect(name: &str, text: &[u8], outside: &dyn Sources, options: &Options) -> Detection {
     if begins_with_version(text) {
         return Detection::New;
@@ -104,7 +102,7 @@ pub fn detect(name: &str, text: &[u8], outside: &dyn Sources, options: &Options)
     )
 }
 
-/// Whether the first thing a text says is its version.
+/// True if a text begins with its version.
 fn begins_with_version(text: &[u8]) -> bool {
     let mut at = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     while at < text.len() {
@@ -125,7 +123,7 @@ fn begins_with_version(text: &[u8]) -> bool {
     false
 }
 
-/// Files of C that were passed around, and what does their work here.
+/// The hint for a well-known C file, with its replacement.
 pub(crate) fn known_file(path: &str) -> Option<&'static str> {
     let file = path.rsplit('/').next().unwrap_or(path);
     KNOWN_FILES.iter().find(|(name, _)| *name == file).map(|(_, hint)| *hint)
@@ -142,7 +140,7 @@ const KNOWN_FILES: [(&str, &str); 1] = [(
 /// Translates a program of an old dialect to VCL 4.1.
 ///
 /// # Errors
-/// What has no counterpart, and where.
+/// The first construct without a counterpart, and its place.
 pub fn migrate(name: &str, text: &[u8], outside: &dyn Sources, options: &Options) -> Result<Migration, Diagnostics> {
     let mut sources = Vec::new();
     match translate(name, text, outside, options, &mut sources) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The names that a program declares. Before 4.0 a backend, an acl and a subroutine could share one; now they can't, and
-//! some words are taken.
+//! Names declared by a program. Before 4.0 a backend, an acl and a subroutine could share one; now they can't, and some
+//! words are reserved.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::flat::{Item, Kind};
 use crate::token::{Source, Tok};
 
-/// What a name stands for.
+/// The kind of thing that a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub(crate) enum NameKind {
     Backend,
@@ -62,12 +62,12 @@ const TAKEN: [&str; 32] = [
     "regsub",
 ];
 
-/// The names, and what those are called now that had to change.
+/// The declared names, with replacements for those that had to change.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     changed: HashMap<(NameKind, String), String>,
     pub declared: BTreeMap<(NameKind, String), usize>,
-    /// A director is called so.
+    /// True if a director is named `default`.
     default_director: bool,
 }
 
@@ -127,7 +127,7 @@ impl Names {
         }
     }
 
-    /// What a name is called now.
+    /// The current form of a name.
     pub fn now(&self, of: NameKind, name: &str) -> String {
         self.changed.get(&(of, name.to_owned())).cloned().unwrap_or_else(|| name.to_owned())
     }

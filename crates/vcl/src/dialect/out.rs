@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Translated text, and where each stretch of it comes from.
+//! Translated text with a map to its sources.
 
-/// A stretch of translated text.
+/// A piece of translated text.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    /// Where it begins in the translated text.
+    /// Start in the translated text.
     out: u32,
-    /// The source it comes from; none = written by the translation.
+    /// The source; `None` for text added by the translation.
     src: Option<u32>,
-    /// Where it begins there, and how long it is there.
+    /// Start and length in the source.
     at: u32,
     len: u32,
-    /// Whether it is the source's own text, byte for byte.
+    /// True for the source's own text, byte for byte.
     verbatim: bool,
 }
 
-/// Which stretch of the sources a stretch of translated text comes from.
+/// Maps ranges of translated text to ranges of the sources.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceMap {
     segs: Vec<Segment>,
 }
 
 impl SourceMap {
-    /// The source, start and end that `start..end` of the translated text stands for.
+    /// The source, start and end that `start..end` of the translated text comes from.
     pub fn origin(&self, start: u32, end: u32) -> Option<(u32, u32, u32)> {
         let (src, from, first_end) = self.byte(start)?;
         let to = match self.byte(end.saturating_sub(1).max(start)) {
@@ -44,19 +44,19 @@ impl SourceMap {
     }
 }
 
-/// Translated text while it is written.
+/// Translated text under construction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Out {
     pub text: Vec<u8>,
     segs: Vec<Segment>,
 }
 
-/// A length to come back to.
+/// A length of the output to return to.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark(usize, usize);
 
 impl Out {
-    /// The source's own text.
+    /// Appends the source's own text.
     pub fn verbatim(&mut self, src: u32, text: &[u8], from: u32, to: u32) {
         if from < to {
             self.segs.push(Segment {
@@ -70,7 +70,7 @@ impl Out {
         }
     }
 
-    /// Other words for `from..to` of a source.
+    /// Appends a replacement for `from..to` of a source.
     pub fn instead(&mut self, src: u32, from: u32, to: u32, new: &str) {
         self.segs.push(Segment {
             out: self.text.len() as u32,
@@ -82,7 +82,7 @@ impl Out {
         self.text.extend_from_slice(new.as_bytes());
     }
 
-    /// Text that stands for nothing of a source.
+    /// Appends text without a counterpart in the sources.
     pub fn own(&mut self, new: &str) {
         self.segs.push(Segment { out: self.text.len() as u32, src: None, at: 0, len: 0, verbatim: false });
         self.text.extend_from_slice(new.as_bytes());
@@ -103,7 +103,7 @@ impl Out {
         self.segs.truncate(mark.1);
     }
 
-    /// What was written since.
+    /// The text written since `mark`.
     pub fn since(&self, mark: Mark) -> &[u8] {
         &self.text[mark.0..]
     }

@@ -1,94 +1,92 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What an old release did by itself, in VCL 4.1: before the user's subroutines what its core did, after them its built-in
-//! VCL. The last subroutine always returns, so that the built-in VCL of 7.1 is reached only where both agree.
+//! Implicit behaviour of old releases in VCL 4.1: that of the core in front of the user's subroutines, the built-in VCL
+//! behind them. The last subroutine always returns, so the built-in VCL of 7.1 is reached only if both agree.
 
 use tables::dialects::{Dialect, OldSub};
 
 use super::flat::{Item, Kind};
 use crate::token::{Source, Tok};
 
-/// The field of `bereq` that stands for 2.x's `cacheable`.
+/// Header of `bereq` for 2.x's `cacheable`.
 pub(crate) const CACHEABLE: &str = "X-VCL-Cacheable";
-/// The field of `bereq` that says a fetch is to restart its client.
+/// Header of `bereq` for a fetch that is to restart its client.
 pub(crate) const RESTART: &str = "X-VCL-Restart";
-/// The field that marks the response to a failed fetch.
+/// Header that marks the response to a failed fetch.
 pub(crate) const FAILED: &str = "X-VCL-Fetch-Failed";
 
-/// Begins the name of a field of the response that takes one of the request to the client's side.
+/// Prefix of response headers that carry a request header to the client's side.
 pub(crate) const CARRIED: &str = "X-VCL-Req-";
-/// The field that keeps the text of an object's hash, for purge_hash.
+/// Header that stores the text of an object's hash, for purge_hash.
 pub(crate) const HASH: &str = "X-VCL-Hash";
-/// The field of the response that takes the URL there.
+/// Response header that carries the URL to the client's side.
 pub(crate) const CARRIED_URL: &str = "X-VCL-URL";
-/// The field of the request that is the client's method.
+/// Request header with the client's method.
 pub(crate) const METHOD: &str = "X-VCL-Method";
-/// The field of the request that says that its client takes gzip.
+/// Request header that says that the client accepts gzip.
 pub(crate) const CAN_GZIP: &str = "X-VCL-Can-Gzip";
-/// The field of the request that says that its client has switched ESI off.
+/// Request header that says that ESI is switched off for the client.
 pub(crate) const ESI_OFF: &str = "X-VCL-ESI-Off";
-/// The field of the request that is the name of its backend or director.
+/// Request header with the name of its backend or director.
 pub(crate) const BACKEND: &str = "X-VCL-Backend";
-/// The field of the request that says what a fetch had got that restarted.
+/// Request header with the status of a fetch that restarted.
 const STATUS: &str = "X-VCL-Status";
-/// The subroutine that is vcl_deliver for what vcl_error made.
+/// Subroutine that runs vcl_deliver for responses from vcl_error.
 pub(crate) const DELIVER_ERRORS: &str = "deliver_errors";
 
-/// What a program needs beside itself.
+/// The features that a program uses and the translation must provide.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)]
 pub(crate) struct Policy {
     dialect: Dialect,
     pub std: bool,
     pub purge: bool,
-    /// It sets beresp.saintmode.
+    /// The program sets beresp.saintmode.
     pub saint: bool,
-    /// It needs the hash as text.
+    /// The program needs the hash as text.
     pub blob: bool,
-    /// Backends are chosen when the origin is asked.
+    /// Backends are selected when the origin is asked.
     pub late: bool,
     /// Failed fetches go to vcl_synth, the old vcl_error.
     pub failed: bool,
     pub restart_in_fetch: bool,
-    /// It has a vcl_error.
+    /// The program has a vcl_error.
     has_error: bool,
-    /// It reads or sets `cacheable` in vcl_fetch.
+    /// The program reads or sets `cacheable` in vcl_fetch.
     cacheable: bool,
-    /// It handles X-Forwarded-For itself.
+    /// The program handles X-Forwarded-For itself.
     forwarded: bool,
-    /// It chooses backends.
+    /// The program selects backends.
     pub chooses: bool,
     pub carry_restarts: bool,
     pub carry_esi_level: bool,
     pub no_esi: bool,
     pub deliver_used: bool,
-    /// It has a vcl_deliver that says something.
+    /// The program has a vcl_deliver with statements.
     pub delivers: bool,
     pub carry_url: bool,
-    /// It bans by the text of the hash.
+    /// The program bans by the text of the hash.
     pub purge_hash: bool,
-    /// It asks which director a request has: what is resolved is a backend, which may be in several.
+    /// The program asks for a request's director. A resolved backend doesn't say, because it may be in several.
     pub asks_director: bool,
-    /// The backend or director that requests begin with.
+    /// The backend or director that requests start with.
     pub default_name: String,
-    /// What vcl_miss says of `bereq` returns, so the built-in vcl_backend_fetch isn't reached.
+    /// The statements on `bereq` in vcl_miss return, so the built-in vcl_backend_fetch isn't reached.
     pub fetch_returns: bool,
-    /// Fields of the client's request that vcl_fetch reads and the origin's request doesn't have.
+    /// Headers of the client's request that vcl_fetch reads and the origin's request doesn't have.
     own: Vec<String>,
-    /// Times of the client's request that vcl_fetch reads: the variable, and the field that takes it there.
+    /// Times of the client's request that vcl_fetch reads: the variable, and the header that carries it.
     own_times: Vec<(&'static str, &'static str)>,
-    /// vcl_fetch asks for the method.
+    /// vcl_fetch reads the client's method.
     pub carry_method: bool,
-    /// It asks for req.can_gzip.
     pub carry_can_gzip: bool,
-    /// It asks for req.esi.
     pub carry_esi: bool,
-    /// Fields of the request that vcl_fetch sets: their names, and whether they are unset, too.
+    /// Request headers that vcl_fetch sets, and whether it also unsets them.
     carried: Vec<(String, bool)>,
     pub default_is_director: bool,
 }
 
 impl Policy {
-    /// What the words of a program say that it needs; the walk finds the rest.
+    /// Finds the features that a program's words show; the walk finds the rest.
     pub fn new(dialect: Dialect, items: &[Item], sources: &[Source]) -> Policy {
         let words: Vec<&Item> = items.iter().filter(|i| matches!(i.kind, Kind::Tok(_))).collect();
         let text = |at: usize| {
@@ -145,12 +143,12 @@ impl Policy {
             p.chooses |= is(at, &["set", "req", ".", "backend"]);
         }
         p.failed = p.has_error;
-        // The rules for a time to live need it.
+        // The rules for TTLs use std.
         p.std = true;
         p
     }
 
-    /// Notes that vcl_fetch reads a field as the client has it; what it is there.
+    /// Records that vcl_fetch reads a header of the client's request. Returns its name in the fetch.
     pub fn own_field(&mut self, name: &str) -> String {
         if !self.own.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             self.own.push(name.to_owned());
@@ -158,7 +156,7 @@ impl Policy {
         format!("bereq.http.X-VCL-Own-{name}")
     }
 
-    /// Notes that vcl_fetch reads req.grace or req.ttl; the field that it is in there.
+    /// Records that vcl_fetch reads req.grace or req.ttl. Returns the header that carries it.
     pub fn own_time(&mut self, name: &str) -> &'static str {
         let known = if name == "req.grace" { ("req.grace", "X-VCL-Grace") } else { ("req.ttl", "X-VCL-TTL") };
         if !self.own_times.contains(&known) {
@@ -167,7 +165,7 @@ impl Policy {
         known.1
     }
 
-    /// Notes that vcl_fetch sets (or unsets) a field that the client's side reads.
+    /// Records that vcl_fetch sets (or unsets) a header that the client's side reads.
     pub fn carry_field(&mut self, name: &str, unset: bool) {
         match self.carried.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
             Some((_, can_unset)) => *can_unset |= unset,
@@ -175,7 +173,7 @@ impl Policy {
         }
     }
 
-    /// Why `return (deliver)` of vcl_fetch has a companion.
+    /// The reason for the statement added to `return (deliver)` of vcl_fetch.
     pub fn deliver_note(&self) -> &'static str {
         match self.dialect {
             Dialect::V21 => {
@@ -187,7 +185,7 @@ impl Policy {
         }
     }
 
-    /// Notes about the whole program: what is new, why, whether it may act differently.
+    /// Notes on the whole program: the addition, its reason, and whether behaviour may change.
     pub fn notes(&self) -> Vec<(&'static str, &'static str, bool)> {
         let mut notes = vec![
             (
@@ -215,7 +213,7 @@ impl Policy {
         notes
     }
 
-    /// Subroutines to go before the user's.
+    /// Subroutines in front of the user's.
     pub fn before(&self, default_backend: &str) -> String {
         let mut out = format!("# --- What VCL {} had before these subroutines.\n\n", self.dialect.name());
         self.before_recv(&mut out, default_backend);
@@ -360,7 +358,7 @@ impl Policy {
             Dialect::V20 | Dialect::V21 => {
                 say(V2X_TTL);
                 match (self.cacheable, self.dialect) {
-                    // 2.0 went by the status alone, on a pass, too.
+                    // 2.0 decided by the status alone, even on a pass.
                     (true, Dialect::V20) => {
                         say(&format!("if ({CACHED}) {{\n    set bereq.http.{CACHEABLE} = \"1\";\n}}"))
                     }
@@ -379,7 +377,7 @@ impl Policy {
         sub(out, "vcl_backend_response", &lines);
     }
 
-    /// Fields that vcl_fetch has set in the request, where a response is this fetch's own.
+    /// Copies request headers set by vcl_fetch from the response, if the response is from this request's fetch.
     fn carried_back(&self, out: &mut String) {
         let mut lines = Vec::new();
         for (name, unset) in &self.carried {
@@ -446,7 +444,7 @@ impl Policy {
         sub(out, "vcl_backend_error", &lines);
     }
 
-    /// After the last restart the status of what was fetched last is the error's.
+    /// Restores the status of the last fetch for the error after the last restart.
     fn before_synth(&self, out: &mut String) {
         let text = format!(
             "if (req.http.{STATUS}) {{\n    set resp.status = std.integer(req.http.{STATUS}, 503);\n    unset req.http.{STATUS};\n}}"
@@ -468,7 +466,7 @@ impl Policy {
         sub(out, "deliver_as_before", &lines);
     }
 
-    /// Subroutines to go after the user's: the old built-in VCL.
+    /// Subroutines behind the user's: the old built-in VCL.
     pub fn after(&self, late: &str) -> String {
         let mut out =
             format!("\n# --- The built-in VCL of {}, where it differs from today's.\n\n", self.dialect.name());
@@ -509,7 +507,7 @@ impl Policy {
         );
         sub(&mut out, "vcl_backend_response", &fetch.lines().map(str::to_owned).collect::<Vec<_>>());
         if self.delivers {
-            // The page and its fields are those of today's built-in VCL; its lines are indented already.
+            // The page and its headers are those of the current built-in VCL; its lines are indented already.
             let page = crate::builtin_sub("vcl_builtin_synth");
             out.push_str(&format!("sub vcl_synth {{{page}    call {DELIVER_ERRORS};\n    return (deliver);\n}}\n\n"));
         }
@@ -517,7 +515,7 @@ impl Policy {
     }
 }
 
-/// A number of the client's request in a field that the fetch sees; none of it is 0.
+/// Copies a number of the client's request to a header for the fetch; 0 unsets the header.
 fn carry_number(lines: &mut Vec<String>, field: &str, variable: &str) {
     lines.push(format!("if ({variable} > 0) {{"));
     lines.push(format!("    set req.http.{field} = {variable};"));
@@ -535,12 +533,12 @@ fn sub(out: &mut String, name: &str, lines: &[String]) {
     out.push_str("}\n\n");
 }
 
-/// What 2.x calls cacheable.
+/// The definition of cacheable in 2.x.
 const CACHED: &str = "beresp.status == 200 || beresp.status == 203 || beresp.status == 300 || beresp.status == 301 || \
                       beresp.status == 302 || beresp.status == 404 || beresp.status == 410";
 
-/// 3.0 had a default time to live for redirects, none for what it didn't know, and none on a pass. (What has no time to live at
-/// all and what has ended at birth read alike: beresp.ttl counts from the response's Date.)
+/// 3.0 had a default TTL for redirects, and none for unknown statuses or a pass. A missing TTL and one that has already
+/// expired read alike, because beresp.ttl counts from the response's Date.
 const V30_TTL: &str = "\
 if (bereq.uncacheable || beresp.status == 204 || beresp.status == 304 || beresp.status == 414) {
     set beresp.ttl = -1s;
@@ -557,7 +555,7 @@ if (bereq.uncacheable || beresp.status == 204 || beresp.status == 304 || beresp.
     set beresp.ttl = beresp.ttl + std.duration(beresp.http.Age + \"s\", 0s);
 }";
 
-/// 2.x gave every status its time to live: here those that the core gives none.
+/// 2.x gave every status a TTL. This adds it for statuses without one in the core.
 const V2X_TTL: &str = "\
 if (beresp.ttl <= 0s && !bereq.uncacheable && beresp.status != 200 && beresp.status != 203 && beresp.status != 204 &&
     beresp.status != 300 && beresp.status != 301 && beresp.status != 304 && beresp.status != 404 && beresp.status != 410 &&
@@ -587,7 +585,8 @@ if (req.restarts == 0) {
     }
 }";
 
-/// The old releases piped methods that they didn't know (PATCH was one of them); a pipe lets what follows pass unseen.
+/// Old releases piped unknown methods, including PATCH. A pipe also forwards the requests that follow without looking
+/// at them.
 const RECV: &str = "\
 if (req.method != \"GET\" && req.method != \"HEAD\" && req.method != \"PUT\" && req.method != \"POST\" &&
     req.method != \"TRACE\" && req.method != \"OPTIONS\" && req.method != \"DELETE\" && req.method != \"PATCH\") {

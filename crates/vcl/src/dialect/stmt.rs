@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Statements.
+//! Translates statements.
 
 use tables::dialects::BARE;
 
@@ -12,7 +12,7 @@ use crate::diag::Draft;
 use crate::token::Tok;
 
 impl Walker<'_> {
-    /// `{ ... }`
+    /// Translates a block `{ ... }`.
     pub fn block(&mut self) -> R<Outcome> {
         self.enter()?;
         self.keep_c(b'{')?;
@@ -51,7 +51,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The comment before a statement that isn't there any more (unless it is there in another subroutine).
+    /// Keeps the comment before a deleted statement, unless another subroutine has it.
     pub fn comments_of(&mut self, first: usize) {
         let i = self.items[first];
         if !self.ctx.only_bereq() && self.slice(i.src, i.gap, i.start).contains(['#', '/']) {
@@ -59,7 +59,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Leaves out C that has nothing but comments: what a template's hole leaves.
+    /// Deletes C that has only comments, such as an empty placeholder of a template.
     pub fn empty_c(&mut self) -> bool {
         if !says_nothing(self.word(), self.languages.is_some()) {
             return false;
@@ -72,7 +72,7 @@ impl Walker<'_> {
 
     pub fn inline_c<T>(&self) -> R<T> {
         let i = self.item();
-        // Often the first C only includes what the next one needs.
+        // The first C block often only includes headers for the next one.
         let later = (self.at..self.items.len()).filter(|at| self.tok_at(*at) == Tok::InlineC);
         let hint = known_file(&self.sources[i.src as usize].name)
             .or_else(|| later.map(|at| self.text_at(at)).find_map(instead_of_c))
@@ -149,7 +149,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether a statement can say something of `bereq`.
+    /// True if a statement may concern `bereq`.
     pub fn counts_for_bereq(&self) -> bool {
         match self.word() {
             "if" => {
@@ -175,7 +175,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether the `if` here sets something of `bereq`, or may.
+    /// True if the `if` here may set something of `bereq`.
     fn speaks_of_bereq(&self) -> bool {
         (self.at..self.if_end()).any(|at| match (self.tok_at(at), self.text_at(at)) {
             (Tok::Id, "set" | "unset" | "remove") => self.dotted(self.after(at)).0.starts_with("bereq."),
@@ -221,7 +221,7 @@ impl Walker<'_> {
         at
     }
 
-    /// A statement of one word: its first and last token.
+    /// The first and last token of a statement of one word.
     pub fn bare_statement(&mut self) -> R<(usize, usize)> {
         let first = self.at;
         let end = self.after(first);
@@ -248,11 +248,11 @@ impl Walker<'_> {
     }
 
     pub fn if_statement(&mut self) -> R<Outcome> {
-        // What only spoke of bereq leaves nothing on the client's side.
+        // Statements that only concerned bereq leave nothing on the client's side.
         let split = self.ctx.only_bereq() || (matches!(self.ctx, Ctx::Miss | Ctx::Pass) && self.speaks_of_bereq());
         let mut kept = if split { Outcome::No } else { Outcome::Yes };
         loop {
-            // `if`, or what continues one.
+            // Keeps an `if`, or its continuation.
             self.keep();
             self.condition()?;
             kept = kept.max(self.block()?);
@@ -327,7 +327,7 @@ impl Walker<'_> {
     }
 }
 
-/// C without its comments: a blank stands for each. What a text in quotes holds is no comment.
+/// Replaces each comment in C with a blank. Text in quotes is no comment.
 fn without_comments(code: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(code.len()), code);
     while let Some(c) = rest.chars().next() {
@@ -344,7 +344,7 @@ fn without_comments(code: &str) -> String {
     out
 }
 
-/// Length of the text in quotes that C code begins with.
+/// Length of the quoted text at the start of C code.
 fn quoted(code: &str, quote: char) -> usize {
     let mut is_escaped = false;
     let end = code.char_indices().skip(1).find(|(_, c)| {
@@ -355,7 +355,7 @@ fn quoted(code: &str, quote: char) -> usize {
     end.map_or(code.len(), |(at, _)| at + 1)
 }
 
-/// What to write in the place of a piece of C, by what it calls.
+/// The hint for a piece of C, by the functions it calls.
 fn instead_of_c(code: &str) -> Option<&'static str> {
     let code = without_comments(code);
     let calls = |names: &[&str]| names.iter().any(|name| code.contains(name));
@@ -379,7 +379,8 @@ fn instead_of_c(code: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a piece of C has nothing but blanks and comments, or also `with_headers`, which serve C that is replaced.
+/// True if a piece of C has nothing but blanks and comments; with `with_headers` also `#include`s, which only served
+/// replaced C.
 fn says_nothing(code: &str, with_headers: bool) -> bool {
     let mut rest = code.strip_prefix("C{").and_then(|c| c.strip_suffix("}C")).unwrap_or(code).trim_start();
     while let Some(after) = match rest.get(..2) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Subroutines: where each runs, what it becomes there, and what it is called.
+//! Translates subroutines: the contexts of each, its text in each context, and its name there.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -41,7 +41,7 @@ impl Walker<'_> {
         found
     }
 
-    /// Who runs where: what is called runs wherever its callers do.
+    /// The contexts of each subroutine: a callee has those of all its callers.
     pub fn runs(&self) -> HashMap<String, BTreeSet<Ctx>> {
         let subs = self.subs();
         let calls = self.calls(&subs);
@@ -68,7 +68,7 @@ impl Walker<'_> {
         }
     }
 
-    /// What each subroutine calls.
+    /// The callees of each subroutine.
     fn calls(&self, subs: &[(String, Decl)]) -> Vec<(String, Vec<String>)> {
         let called = |body: &Decl| {
             let called = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id && self.text_at(*n) == "call");
@@ -77,14 +77,14 @@ impl Walker<'_> {
         subs.iter().map(|(name, body)| (name.clone(), called(body))).collect()
     }
 
-    /// Translates the user's own subroutines for each place they are called from, the called before the calling.
+    /// Translates the user's own subroutines for each context that calls them, callees first.
     pub fn translate_user_subs(&mut self) -> R {
         let subs = self.subs();
         let machine = |name: &str| OldSub::ALL.into_iter().find(|sub| sub.name() == name);
         let (calls, runs) = (self.calls(&subs), self.runs());
         let own: Vec<&(String, Decl)> = subs.iter().filter(|(name, _)| machine(name).is_none()).collect();
         let mut done: BTreeSet<String> = BTreeSet::new();
-        // In rounds; what calls in a circle comes last, and the compiler says so.
+        // Runs in rounds. Recursive subroutines come last, and the compiler reports them.
         for _ in 0..=own.len() {
             let mut left = false;
             for (name, body) in &own {
@@ -112,7 +112,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Finds which texts a user's subroutine has, and names them.
+    /// Finds the variants of a user's subroutine, and names them.
     pub fn user_sub(&mut self, name: &str, body: Decl, runs: Option<&BTreeSet<Ctx>>) -> R {
         let base = self.names.now(NameKind::Sub, name);
         let mut texts: Vec<(Vec<u8>, String)> = Vec::new();
@@ -134,7 +134,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// A block translated for a context.
+    /// Translates a block for one context.
     pub fn body(&mut self, body: Decl, ctx: Ctx) -> R<(Outcome, Out)> {
         let (at, outer, out) = (self.at, self.ctx, std::mem::take(&mut self.out));
         (self.at, self.ctx) = (body.from, ctx);
@@ -144,7 +144,7 @@ impl Walker<'_> {
         Ok((kept?, made))
     }
 
-    /// `sub NAME { ... }`
+    /// Translates `sub NAME { ... }`.
     pub fn sub_decl(&mut self) -> R {
         let first = self.at;
         let name_at = self.after(first);
@@ -209,7 +209,7 @@ impl Walker<'_> {
                     }
                 }
                 if by_name.is_empty() {
-                    // Called from nowhere: the compiler says so.
+                    // The compiler reports that the subroutine is never called.
                     by_name.insert(self.names.now(NameKind::Sub, &name), self.likely(body));
                 }
                 let mut any = false;
@@ -225,7 +225,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Where a subroutine that nothing calls could run, by its words.
+    /// Guesses the context of a subroutine that nothing calls, by its words.
     pub fn likely(&self, body: Decl) -> Ctx {
         let purges =
             (body.from..body.to).any(|n| self.text_at(n) == "purge" && self.tok_at(self.after(n)) == Tok::C(b';'));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What becomes of old statements, which dialect a file is, and which line a message names.
+//! Tests of translated statements, of dialect detection, and of the lines in messages.
 
 use std::net::IpAddr;
 
@@ -35,7 +35,7 @@ fn made(vcl: &str, dialect: Option<Dialect>) -> Result<Migration, String> {
     migrate("old.vcl", vcl.as_bytes(), &Files(&[]), &options).map_err(|d| d.to_string())
 }
 
-/// The user's part of a translated program, blanks made single.
+/// The user's part of a translated program, with single blanks.
 fn body(migrated: &Migration) -> String {
     let text = String::from_utf8(migrated.text.clone()).unwrap();
     let begin = text.find("# --- What VCL").unwrap_or(0);
@@ -46,7 +46,7 @@ fn body(migrated: &Migration) -> String {
     ours[from..].split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `old` in `sub NAME {}` of a dialect is `new` now, and compiles.
+/// Checks that `old` in `sub NAME {}` of a dialect becomes `new`, and that the result compiles.
 #[track_caller]
 fn becomes(dialect: &str, sub: &str, old: &str, new: &str) {
     let vcl = format!("{BACKEND}sub {sub} {{ {old} }}\n");
@@ -325,7 +325,7 @@ fn what_is_left_out_is_told_at_load() {
         said.contains("('old.vcl' Line 6) set obj.prefetch = -30s; -> left out: 2.0 never fetched ahead"),
         "{said}"
     );
-    // It shows the line as it was written.
+    // The message shows the line as written.
     assert!(
         said.contains("This looks everything up in the cache") && said.contains("('old.vcl' Line 3 Pos 3)"),
         "{said}"

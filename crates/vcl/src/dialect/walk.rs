@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The walk over an old program: what is declared, which subroutine runs where, and how the pieces are put together.
+//! The walk over an old program: its declarations, the contexts of its subroutines, and the assembly of the result.
 //!
-//! One old subroutine may become two: what vcl_miss and vcl_pass say of `bereq` belongs to vcl_backend_fetch now, and a
-//! subroutine of the user's own that is called from both sides is written once for each.
+//! One old subroutine may become two: statements on `bereq` in vcl_miss and vcl_pass move to vcl_backend_fetch, and a
+//! user's subroutine that is called from both sides is written once for each.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,7 +18,7 @@ use super::subs::Decl;
 use super::{Note, R, Translation};
 use crate::token::{Source, Tok};
 
-/// A user's subroutine in one context: its name now, or none when nothing of it is left there.
+/// A user's subroutine in one context: its new name, or `None` if nothing of it remains there.
 pub(crate) type Variants = HashMap<(String, Ctx), Option<String>>;
 
 pub(crate) struct Walker<'a> {
@@ -30,35 +30,34 @@ pub(crate) struct Walker<'a> {
     pub ctx: Ctx,
     pub names: Names,
     pub policy: Policy,
-    /// Directors: their kind.
+    /// Directors, with the kind of each.
     pub directors: BTreeMap<String, String>,
-    /// Backends that only dns directors name.
+    /// Backends that only dns directors use.
     pub dns_members: BTreeSet<String>,
-    /// Backends and directors, for saint mode.
+    /// Backends and directors for saint mode.
     pub saints: Vec<Saint>,
     pub variants: Variants,
-    /// Fields of the request that vcl_fetch sets and the client's side reads, in lower case.
+    /// Request headers that vcl_fetch sets and the client's side reads, in lower case.
     pub carried: BTreeSet<String>,
-    /// The languages of the C that picks one, if that is there, and whether it is called.
+    /// The languages of the C file that selects one, if it is included. The next field says whether it is called.
     pub languages: Option<String>,
     pub calls_languages: bool,
-    /// Fields of the request that vcl_fetch sets, in lower case.
+    /// Request headers that vcl_fetch sets, in lower case.
     pub fetch_sets: BTreeSet<String>,
     /// The last place where vcl_fetch reads the URL.
     pub url_read: usize,
-    /// Each vcl_deliver, as it is for what vcl_error made.
+    /// Each vcl_deliver, translated for responses from vcl_error.
     pub deliver_errors: Vec<Out>,
-    /// Fields of the request that vcl_hit sets.
+    /// Request headers that vcl_hit sets.
     pub hit_fields: BTreeSet<String>,
-    /// No blanks before the next token: it follows a bracket of ours.
+    /// Suppresses blanks before the next token, which follows an added bracket.
     pub tight: bool,
-    /// No notes: what is looked at isn't written.
+    /// Suppresses notes for code that is checked but not written.
     pub quiet: bool,
     pub notes: Vec<(u32, u32, Note)>,
     pub depth: u32,
 }
 
-/// Translates the program of `items`.
 pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) -> R<Translation> {
     let mut w = Walker::new(dialect, items, sources);
     w.survey();
@@ -68,12 +67,12 @@ pub(crate) fn translate(dialect: Dialect, items: &[Item], sources: &[Source]) ->
     Ok(Translation { text, map, notes: w.all_notes(), dialect })
 }
 
-/// A program's declarations, translated, in the order in which they stood.
+/// A program's declarations, translated, in their original order.
 struct Parts {
     parts: Vec<Out>,
-    /// Which of them is the first subroutine: what is ours alone is put in front of it.
+    /// Index of the first subroutine. The added subroutines are inserted before it.
     first_sub: Option<usize>,
-    /// What makes directors that are declared after it.
+    /// Subroutines that create directors declared after it.
     late_directors: Vec<Out>,
 }
 
@@ -114,8 +113,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Looks through the whole program for what decides how its parts are translated. The order counts: members of dns
-    /// directors and late choices are told by the directors, what asks for a director by both.
+    /// Collects everything in the program that affects its translation. The order matters: dns members and late
+    /// selection depend on the directors, and comparisons of directors on both.
     fn survey(&mut self) {
         self.find_directors();
         self.find_dns_members();
@@ -137,7 +136,7 @@ impl<'a> Walker<'a> {
         while self.tok() != Tok::End {
             let is_director = self.is("director");
             if self.is("sub") && made.first_sub.is_none() {
-                // What stood before it (comments, an include's mark) stays before what is put in front of it.
+                // Comments and an include's mark before it stay in front of inserted text.
                 made.parts.push(std::mem::take(&mut self.out));
                 made.first_sub = Some(made.parts.len());
             }
@@ -154,7 +153,7 @@ impl<'a> Walker<'a> {
         Ok(made)
     }
 
-    /// The whole text: the modules it needs, the declarations, and what the old built-in VCL did around them.
+    /// Assembles the whole text: imported modules, declarations, and the old built-in VCL around them.
     fn assemble(&mut self, made: &Parts) -> Out {
         let default_backend = self.default_backend();
         let late = self.late();
@@ -178,7 +177,7 @@ impl<'a> Walker<'a> {
         out
     }
 
-    /// What is told of the whole program, then of its places in order.
+    /// Notes on the whole program, then on its places in order.
     fn all_notes(&mut self) -> Vec<Note> {
         let mut placed = std::mem::take(&mut self.notes);
         placed.sort_by_key(|(src, at, _)| (*src, *at));
@@ -208,7 +207,7 @@ impl Walker<'_> {
         }
     }
 
-    /// What vcl_fetch says of its client's request, and somebody reads on the client's side.
+    /// Finds request headers that vcl_fetch sets and the client's side reads.
     fn find_carried(&mut self) {
         let runs = self.runs();
         let on =
@@ -222,7 +221,7 @@ impl Walker<'_> {
                 let (word, last) = self.dotted(at);
                 let low = word.to_ascii_lowercase();
                 if self.tok_at(at) == Tok::Id && matches!(low.as_str(), "set" | "unset" | "remove") {
-                    // What is set isn't read.
+                    // A variable that is set isn't read.
                     let (word, last) = self.dotted(self.after(at));
                     if fetch {
                         set.insert(word.to_ascii_lowercase());
@@ -232,7 +231,7 @@ impl Walker<'_> {
                 }
                 if self.tok_at(at) == Tok::Id {
                     if fetch && low == "req.url" {
-                        // What is called may be called anywhere.
+                        // A subroutine of both sides may be called at any time.
                         self.url_read = self.url_read.max(if client { usize::MAX } else { at });
                     }
                     restarts |= fetch && low == "restart";
@@ -252,7 +251,7 @@ impl Walker<'_> {
         self.fetch_sets = set;
     }
 
-    /// The subroutine that is each vcl_deliver for responses that vcl_error made.
+    /// The subroutine with each vcl_deliver for responses from vcl_error.
     fn deliver_errors(&mut self, out: &mut Out) {
         if !self.policy.delivers {
             return;
@@ -281,12 +280,12 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether it has directors and compares a request's backend with something.
+    /// True if the program has directors and compares a request's backend.
     fn asks_director(&self) -> bool {
         !self.directors.is_empty() && (0..self.items.len()).any(|at| self.compared_backend(at).is_some())
     }
 
-    /// The name that `req.backend` at `at` is compared with: its index.
+    /// The index of the name that `req.backend` at `at` is compared with.
     pub fn compared_backend(&self, at: usize) -> Option<usize> {
         if self.tok_at(at) != Tok::Id || self.text_at(at) != "req" {
             return None;
@@ -298,7 +297,7 @@ impl Walker<'_> {
         (name == "req.backend" && matches!(self.tok_at(op), Tok::Eq | Tok::Ne) && known).then_some(other)
     }
 
-    /// What a director or backend is called in an expression.
+    /// The expression for a director or backend.
     pub fn backend_now(&mut self, name: &str) -> String {
         let now = self.names.now(NameKind::Backend, name);
         let req = if self.ctx.backend() { "bereq" } else { "req" };
@@ -321,7 +320,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The backend that requests have unless VCL says otherwise.
+    /// The backend of requests for which VCL selects none.
     pub fn default_backend(&mut self) -> String {
         let declared = &self.names.declared;
         let first = declared.iter().filter(|((of, _), _)| *of == NameKind::Backend).min_by_key(|(_, at)| **at);
@@ -332,7 +331,7 @@ impl Walker<'_> {
         self.policy.default_is_director = dns || (self.directors.contains_key(&name) && name == "default");
         self.ctx = Ctx::Recv;
         if self.directors.contains_key(&name) && name != "default" && !dns {
-            // Its first member stood for it, as it does now.
+            // The director's first member stood for it, as it does now.
             let member = self.inline_member(&name);
             self.policy.default_name.clone_from(&member);
             return member;
@@ -340,7 +339,7 @@ impl Walker<'_> {
         self.backend_now(&name)
     }
 
-    /// `vcl 4.1;` and the modules that the translation uses.
+    /// `vcl 4.1;` and imports of the modules that the translation uses.
     pub fn head(&self) -> String {
         let mut head = "vcl 4.1;\n".to_owned();
         for (used, name) in [

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a program can do itself about a mistake.
+//! Tests of automatic corrections.
 
 use crate::{Diagnostics, Fix, NoSources, Options, compile};
 
-/// The text with the first message's fix made.
+/// The text after applying the first message's fix.
 fn mended(text: &str) -> Option<String> {
     let options = Options { modules: super::modules::MODULES, ..Options::default() };
     let Diagnostics(said) = match compile("f", text.as_bytes(), &NoSources, &options) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Layout: what comes out, and that it stays.
+//! Tests of the formatter's output, and that it is idempotent.
 
 use proptest::prelude::*;
 
@@ -92,7 +92,7 @@ fn the_builtin_vcl_means_the_same() {
 
 #[test]
 fn what_would_be_read_as_another_word_keeps_its_space() {
-    // None of it is VCL, but none of it is changed either.
+    // These texts aren't VCL, but they are kept unchanged.
     for text in ["vcl 4 .1;\n", "a --;\n", "set a.b! = c;\n", "x - -1;\n", "x = / /;\n", "x & & y;\n"] {
         let once = of(text);
         assert_eq!(of(&once), once);
@@ -107,7 +107,7 @@ fn lines_end_as_the_first_one_does() {
     assert_eq!(of(dos), tidy);
     assert_eq!(of(tidy), tidy);
     assert_eq!(of("sub a{\nb();\r\n}"), "sub a {\n    b();\n}\n");
-    // The mark that some editors write is no VCL, and older compilers refuse it.
+    // Some editors write a byte order mark. It is no VCL, and older compilers refuse it.
     assert_eq!(of("\u{feff}sub a{}"), "sub a {\n}\n");
 }
 

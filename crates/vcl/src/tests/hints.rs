@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a stranger is told to do about typical mistakes.
+//! Tests of hints for typical mistakes.
 
 use tables::vclvars::Method;
 
@@ -7,7 +7,7 @@ use super::{Few, try_compile};
 use crate::program::Program;
 use crate::{Options, compile};
 
-/// The last line for a whole program.
+/// The last line of the message for a whole program.
 #[track_caller]
 fn whole(text: &str, hint: &str) {
     match try_compile(text) {
@@ -55,7 +55,7 @@ fn marks_that_are_missing_or_wrong() {
     bad("acl a { 127.0.0.1; }", "It is written in quotes.");
 }
 
-/// What is said of a text that ends too early: the message's first line, its place, the hint.
+/// The message for a text that ends too early: its first line, its place, the hint.
 fn cut(text: &str) -> String {
     let text = format!("vcl 4.1;\nbackend default none;\n{text}");
     let reason = try_compile(&text).map(|_| ()).unwrap_err();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Input that nobody wrote in good faith: an error with a place (or a program), in bounded time and space.
+//! Tests of malicious input: an error with a place (or a program), in bounded time and space.
 
 use proptest::prelude::*;
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is said about a mistake: the texts that scripts and test programs know.
+//! Tests of messages whose texts scripts and test programs know.
 
 use super::try_compile;
 
-/// The message for a program after `vcl 4.1; backend b none;` begins, or goes on somewhere, with `says`.
+/// Checks that a line of the message for a program after `vcl 4.1; backend b none;` starts with or contains `says`.
 #[track_caller]
 fn bad(text: &str, says: &str) {
     whole(&format!("vcl 4.1; backend b none; {text}"), says);
 }
 
-/// The same inside vcl_recv.
+/// Like `fails`, inside vcl_recv.
 #[track_caller]
 fn recv(text: &str, says: &str) {
     bad(&format!("sub vcl_recv {{ {text} }}"), says);
@@ -301,7 +301,7 @@ fn includes_and_imports() {
     bad("import directors; sub vcl_init { new x = directors.hash(); } sub vcl_recv { x; }", "Expected '.' got ';'");
 }
 
-/// The lines of the errors that are found, with their codes, when up to ten are looked for.
+/// The lines of the first ten errors, with their codes.
 fn errors(text: &str) -> Vec<(u32, &'static str)> {
     let options = crate::Options { max_errors: 10, ..crate::Options::default() };
     let found = crate::compile("<vcl.inline>", text.as_bytes(), &super::Few(&[]), &options).expect_err("errors").0;
@@ -314,7 +314,7 @@ fn an_error_ends_its_declaration_only() {
                 sub vcl_hit {\n  if (client.ip ~ a) {\n    nope.f();\n    nope;\n  }\n}\nsub f {\n  unset req.url;\n";
     let all = [(2, "field"), (3, "syntax"), (4, "unknown-module"), (6, "unknown-name"), (16, "read-only")];
     assert_eq!(errors(text), all);
-    // varnishd's text ends with the first.
+    // varnishd's text ends with the first error.
     let options = crate::Options { max_errors: 10, ..crate::Options::default() };
     let all = crate::compile("<vcl.inline>", text.as_bytes(), &super::Few(&[]), &options).unwrap_err();
     assert_eq!(try_compile(text).unwrap_err(), all.to_string());
@@ -326,7 +326,7 @@ fn braces_too_few_or_too_many_hide_nothing_behind() {
     assert_eq!(errors(&format!("vcl 4.1;\nbackend b none;\nsub f {{\n{more}")), [(4, "wrong-kind"), (5, "read-only")]);
     let many = "vcl 4.1;\nbackend b none;\nsub f { } }\n";
     assert_eq!(errors(&format!("{many}{more}")), [(3, "syntax"), (5, "read-only")]);
-    // The last brace closes what was passed over.
+    // The last brace closes a skipped declaration.
     let inside = "vcl 4.1;\nbackend b none;\nsub vcl_recv {\n  acl a { 1; }\n}\n";
     assert_eq!(errors(&format!("{inside}{more}")), [(4, "wrong-kind"), (4, "syntax"), (7, "read-only")]);
 }

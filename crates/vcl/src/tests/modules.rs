@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Modules for tests: as much of some real ones as the tests call.
+//! Modules for tests: the parts of some real ones that the tests call.
 
 use tables::vclvars::{Method, Type, Type::*};
 use tables::vmods::{Arg, Default as D, Func, Module, Modules, Object};

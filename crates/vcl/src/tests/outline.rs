@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Outlines of whole, half and random texts.
+//! Tests of outlines of complete, incomplete and random texts.
 
 use proptest::prelude::*;
 

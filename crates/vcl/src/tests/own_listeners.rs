@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Backends that are listeners of the server itself.
+//! Tests of backends that are listeners of the server itself.
 
 use std::net::IpAddr;
 
@@ -58,7 +58,7 @@ fn refused(body: &str, reason: &str) {
     assert!(text.contains(reason) && text.contains("Hint: Name the address and port"), "{body}\n{text}");
 }
 
-/// It loads, and of each of `names` it is said that it is the server itself.
+/// Checks that the VCL loads, with a warning for each of `names` that it is the server itself.
 #[track_caller]
 fn loads(body: &str, names: &[&str]) {
     let said = load(body, false).expect(body);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is warned of, and what isn't.
+//! Tests of programs with and without warnings.
 
 use super::{Few, check, try_compile};
 use crate::{Compiled, Options, compile};
 
-/// A program that loads with exactly one warning, which begins with `says`.
+/// Checks that a program loads with exactly one warning, which begins with `says`.
 #[track_caller]
 fn warned(text: &str, says: &str) {
     let said = check(text).warnings.to_string();
@@ -27,7 +27,7 @@ fn statements_that_are_never_reached() {
     silent("sub vcl_recv { if (req.url) { return (pass); } unset req.http.a; }");
     silent("sub vcl_recv { if (req.url) { return (pass); } elsif (req.method) { return (hash); } unset req.http.a; }");
     silent("sub vcl_recv { if (req.url) { unset req.http.b; } else { return (pipe); } unset req.http.a; }");
-    // A safeguard that does no harm.
+    // A harmless safeguard.
     silent("sub vcl_recv { return (pass); return (hash); }");
 }
 
@@ -75,7 +75,7 @@ fn the_piped_request_is_a_copy() {
 
 #[test]
 fn what_is_stored_is_the_same_for_all_hits() {
-    // The verdict of one request kept for all: field-tested mistakes.
+    // The verdict of one request is stored for all: a mistake seen in real programs.
     warned(
         "sub vcl_hit { set req.http.hit = \"1\"; } sub vcl_miss { set req.http.hit = \"0\"; }
          sub vcl_backend_response { set beresp.http.X-Hit = bereq.http.Hit; }",
@@ -191,7 +191,7 @@ fn what_may_be_personal_is_looked_up() {
         cookie,
     );
     warned(&format!("sub vcl_recv {{ {read} unset req.http.cookie; return (hash); }}"), auth);
-    // What is thought of, on each way.
+    // Every path considers Cookie, Authorization and the method.
     silent(&format!("sub vcl_recv {{ {read} {user} return (hash); }}"));
     silent(&format!("sub vcl_recv {{ call f; return (hash); }} sub f {{ {read} {user} }}"));
     silent(&format!("sub vcl_recv {{ {read} unset req.http.Authorization; unset req.http.Cookie; return (hash); }}"));
@@ -206,7 +206,7 @@ fn what_may_be_personal_is_looked_up() {
         "sub vcl_recv {{ {read} if (req.http.Authorization || req.http.Cookie) {{ set req.http.x = \"1\"; }} \
          if (req.http.x) {{ return (pass); }} return (hash); }}"
     ));
-    // A choice of some requests.
+    // The author's choice for some requests.
     silent("sub vcl_recv { if (req.url ~ \"[.]png$\") { unset req.http.Cookie; return (hash); } }");
     silent("sub vcl_recv { if (req.method == \"PURGE\") { return (hash); } }");
     silent("sub vcl_recv { }");
@@ -237,14 +237,14 @@ fn a_restart_that_changes_nothing_comes_back() {
     );
     loops("sub vcl_deliver { if (obj.hits > 0) { return (restart); } }");
     loops("sub vcl_synth { if (resp.status == 750) { set resp.http.a = \"b\"; return (restart); } }");
-    // The client's address is noted but once: the rest is as it was.
+    // Only the note of the client's address differs the second time.
     loops(
         "sub vcl_recv { if (req.restarts == 0) { if (req.http.X-Forwarded-For) { set req.http.X-Forwarded-For = \
          req.http.X-Forwarded-For + client.ip; } else { set req.http.X-Forwarded-For = client.ip; } } } \
          sub vcl_hit { return (restart); }",
     );
     loops("sub vcl_recv { set req.http.X-Device = \"pc\"; unset req.http.Cookie; } sub vcl_hit { return (restart); }");
-    // Each restart is named.
+    // Each restart has its own warning.
     let all = check("sub vcl_hit { return (restart); } sub vcl_miss { return (restart); }").warnings.to_string();
     assert_eq!(all.matches(says).count(), 2, "{all}");
 }
@@ -262,7 +262,7 @@ fn restarts_that_lead_on_are_no_mistake() {
     silent("sub vcl_recv { if (req.restarts > 0) { return (pass); } } sub vcl_hit { return (restart); }");
     silent("sub vcl_recv { call f; } sub f { set req.http.n = req.restarts; } sub vcl_hit { return (restart); }");
     silent("sub vcl_hash { hash_data(req.restarts); } sub vcl_hit { return (restart); }");
-    // What the round before has left.
+    // A header set before the restart is tested after it.
     silent(
         "sub vcl_recv { if (req.http.X-Again) { return (pass); } set req.http.X-Again = \"1\"; } \
          sub vcl_hit { return (restart); }",
@@ -272,7 +272,7 @@ fn restarts_that_lead_on_are_no_mistake() {
          sub vcl_deliver { return (restart); }",
     );
     silent("sub vcl_hit { set req.http.stale = \"1\"; } sub vcl_deliver { if (req.http.stale) { return (restart); } }");
-    // Another fetch may end otherwise, by another backend of a director.
+    // Another fetch may succeed, from another backend of a director.
     silent("sub vcl_deliver { if (resp.status == 503) { return (restart); } }");
     silent("sub vcl_deliver { if (resp.status >= 500 && req.method == \"GET\") { return (restart); } }");
     silent("sub vcl_deliver { if (obj.hits == 0) { return (restart); } }");

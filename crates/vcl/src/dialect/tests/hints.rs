@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a stranger is told to do about typical mistakes in an old program.
+//! Tests of hints for typical mistakes in an old program.
 
 use super::{BACKEND, made};
 
-/// The last line for a program of 3.0.
+/// The last line of the message for a program of 3.0.
 #[track_caller]
 fn bad(text: &str, hint: &str) {
     let whole = format!("{BACKEND}{text}\nsub vcl_fetch {{ }}\n");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is chosen when the origin is asked: saint mode, and dns directors.
+//! Tests of late selection: saint mode and dns directors.
 
 use super::*;
 
-/// The last `sub NAME` of what a program becomes, blanks made single.
+/// The last `sub NAME` of a translated program, with single blanks.
 fn last(vcl: &str, name: &str) -> String {
     let text = String::from_utf8(made(vcl, Some(Dialect::V30)).unwrap().text).unwrap();
     let from = text.rfind(&format!("sub {name} {{")).unwrap_or_else(|| panic!("no {name} in {text}"));
@@ -114,7 +114,7 @@ fn members_of_a_dns_director_are_its_list() {
     assert!(text.contains("{ \"127.0.0.1\"; \"127.0.0.2\"; }") && text.contains("port = \"81\""), "{text}");
     assert!(text.contains("# Kept.") && !text.contains("backend b "), "{text}");
     compiles(&program("81", ""), Some(Dialect::V30));
-    // It is somebody's backend, too.
+    // The backend is also used outside of the director.
     compiles(&program("81", "if (req.url == \"/b\") { set req.backend = b; }"), Some(Dialect::V21));
     let reason = made(&program("82", ""), Some(Dialect::V30)).map(|m| m.text).expect_err("refused");
     assert!(reason.contains("this one differs"), "{reason}");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Which object can be used where, and what each subroutine may return: the two tables that people learnt, one of each per
-//! dialect, written by hand. Where a dialect is read more kindly than its own compiler did, the cell has a `k`.
+//! Tests of the objects usable in each subroutine and the actions it may return: two tables per dialect, written by
+//! hand after the well-known ones. A `k` marks cells where a dialect is read more tolerantly than by its own compiler.
 
 use super::*;
 
 const SUBS: [&str; 9] =
     ["vcl_recv", "vcl_pipe", "vcl_pass", "vcl_hash", "vcl_miss", "vcl_hit", "vcl_fetch", "vcl_deliver", "vcl_error"];
 
-/// An object, and a variable of it to read and to set (empty: nothing of it can be set).
+/// An object, one of its variables to read, and one to set (empty if none can be set).
 const OBJECTS: [(&str, &str, &str); 7] = [
     ("client", "client.ip", ""),
     ("server", "server.ip", ""),
@@ -18,7 +18,7 @@ const OBJECTS: [(&str, &str, &str); 7] = [
     ("resp", "resp.http.x", "resp.http.x"),
 ];
 
-/// A table's rows, each of a name and a letter per column.
+/// The rows of a table: a name, and a letter per column.
 fn rows(table: &str) -> Vec<(&str, Vec<char>)> {
     let rows = table.lines().map(str::trim).filter(|line| !line.is_empty());
     rows.map(|line| {
@@ -32,7 +32,7 @@ fn said(dialect: Dialect, sub: &str, statement: &str) -> Result<Migration, Strin
     made(&format!("{BACKEND}sub {sub} {{\n  {statement}\n}}\n"), Some(dialect))
 }
 
-/// Each cell of the table is what reading (or setting) an object in a subroutine comes to.
+/// Checks each cell: the result of reading (or setting) an object in a subroutine.
 #[track_caller]
 fn objects(dialect: Dialect, set: bool, table: &str) {
     let table = rows(table);
@@ -183,7 +183,7 @@ fn a_wrong_place_is_told_with_the_right_ones() {
 const WORDS: [&str; 12] =
     ["pass", "lookup", "error", "restart", "deliver", "fetch", "pipe", "hit_for_pass", "hash", "discard", "keep", "ok"];
 
-/// Each cell of the table is whether a subroutine may return a word; a refusal lists what it may.
+/// Checks each cell: whether a subroutine may return a word. A refusal lists the allowed words.
 #[track_caller]
 fn returns(dialect: Dialect, table: &str) {
     let table = rows(table);

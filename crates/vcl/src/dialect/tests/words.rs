@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Words that few files use, and words in places where few files have them.
+//! Tests of rare words, and of words in rare places.
 
 use super::*;
 
@@ -116,7 +116,7 @@ fn dns_directors_are_objects_of_vmod_dynamic() {
     assert!(text.contains(set), "{text}");
     assert!(text.contains("import dynamic;") && !text.contains("import directors;"), "{text}");
     compiles(vcl, None);
-    // The first director is where requests go that nobody sends elsewhere.
+    // The first director gets requests for which VCL selects none.
     for (ttl, now) in [("0s", "1ms"), ("0.0 m", "1ms"), ("10s", "10s")] {
         let vcl = format!(
             "director d dns {{ .list = {{ \"192.0.2.1\"; }} .ttl = {ttl}; }}\nsub vcl_fetch {{ return (hit_for_pass); }}\n"
