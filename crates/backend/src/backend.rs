@@ -47,13 +47,13 @@ pub struct Backend {
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOpts<'a> {
     pub connect_timeout: Duration,
-    /// Not from the pool: the second try after a stale connection.
+    /// Don't use the pool: this is the second try after a stale connection.
     pub new_connection: bool,
-    /// The request can't be sent a second time: a connection that has just become stale would cost it.
+    /// The request can't be sent a second time, so it would be lost on a connection that has just become stale.
     pub no_resend: bool,
-    /// HTTP/1.1 if there is a choice: the connection itself is wanted, for a pipe.
+    /// Use HTTP/1.1 if the origin has a choice: a pipe needs the connection itself.
     pub http1: bool,
-    /// The client's address and the one it connected to, for a PROXY header; `None` writes one that says nothing.
+    /// The client's address and the one it connected to, for a PROXY header. `None` writes a header without addresses.
     pub ends: Option<Ends>,
     /// The TLS name for a version 2 header.
     pub authority: Option<&'a str>,
@@ -65,13 +65,13 @@ pub struct Timeouts {
     pub between_bytes: Duration,
 }
 
-/// A place among `.max_connections`.
+/// A slot among `.max_connections`.
 type Slot = OwnedSemaphorePermit;
 
-/// Longest time for the first bytes of a new connection (preamble, PROXY header): they fit any send buffer.
+/// Time limit for the first bytes of a new connection (preamble, PROXY header). They fit any send buffer.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The first that isn't zero.
+/// The first time that isn't zero.
 fn first_set(times: [Duration; 3]) -> Duration {
     times.into_iter().find(|time| !time.is_zero()).unwrap_or(Duration::ZERO)
 }
@@ -79,7 +79,7 @@ fn first_set(times: [Duration; 3]) -> Duration {
 /// A version 2 header without addresses.
 const PROXY_V2_LOCAL: [u8; 16] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10, 0x20, 0, 0, 0];
 
-/// The PROXY header of `version`; without ends one that says nothing.
+/// The PROXY header of `version`. Without `ends`, it has no addresses.
 pub(crate) fn proxy_header(version: u8, ends: Option<&Ends>, authority: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     match (version, ends) {
@@ -146,7 +146,7 @@ impl Backend {
         &self.counters
     }
 
-    /// True if there is no server: a service responds in its place.
+    /// True if there is no server and a service responds instead.
     pub fn is_service(&self) -> bool {
         self.service.is_some()
     }
@@ -167,7 +167,7 @@ impl Backend {
         self.me.clone()
     }
 
-    /// This backend with another service behind it, for one transaction. All but its own health is shared, and nothing copied.
+    /// This backend with another service, for one transaction. Everything except the health is shared, and nothing is copied.
     pub fn serving(&self, service: ServiceRef) -> Arc<Backend> {
         self.env.services.main().n_backend.inc();
         Arc::new_cyclic(|me| Self {
@@ -197,8 +197,7 @@ impl Backend {
         }
     }
 
-    /// An idle connection, where there is nothing to wait for and nothing to be said first; else [`Backend::connect`] is
-    /// to be asked.
+    /// An idle connection, if there is nothing to wait for and nothing to send first. Otherwise use [`Backend::connect`].
     pub fn idle(&self, opts: &ConnectOpts<'_>) -> Option<Conn> {
         if opts.new_connection || self.spec.proxy_header != 0 || !self.is_healthy() {
             return None;
@@ -219,7 +218,7 @@ impl Backend {
         }
     }
 
-    /// A connection, from the pool or new; every failure is counted.
+    /// Takes a connection from the pool, or opens one. Every failure is counted.
     ///
     /// # Errors
     /// Sick, busy, or connecting failed: the error's text is the FetchError record's.
@@ -237,7 +236,7 @@ impl Backend {
             return Err(ConnectError::Busy { backend: backend() });
         };
         if has_waited && !self.is_healthy() {
-            // It went sick meanwhile: those that wait aren't to find that out one by one.
+            // The backend became sick meanwhile. All waiting fetches fail now, not one by one.
             self.vbe().unhealthy.inc();
             main.backend_unhealthy.inc();
             return Err(ConnectError::Unhealthy { backend: backend() });
@@ -260,7 +259,7 @@ impl Backend {
         })
     }
 
-    /// Takes in that a fetch from it failed, or its probe. The operator is told, once for each cause until it answers.
+    /// Records a failed fetch or probe. The operator is informed once per cause until the backend answers.
     pub fn fails(&self, fault: Fault<'_>) {
         let effect = match (fault == Fault::Loop, self.spec.is_optional) {
             (true, _) => "requests that need it are answered 508",
@@ -272,21 +271,21 @@ impl Backend {
         }
     }
 
-    /// Takes in that it sent a response.
+    /// Records that the backend has sent a response.
     pub fn answers(&self) {
         if self.trouble.answers() {
             self.tell("answers again");
         }
     }
 
-    /// Takes in that its probe judges it healthy.
+    /// Records that the probe judges the backend healthy.
     pub(crate) fn is_probed_healthy(&self) {
         if self.trouble.is_healthy() {
             self.tell("healthy again");
         }
     }
 
-    /// The failure of its last fetch, if it hasn't sent a response since, and how many seconds ago that was.
+    /// The failure of the last fetch, and its age in seconds. `None` if the backend has responded since.
     pub fn last_fault(&self) -> Option<(String, f64)> {
         let (at, text) = self.trouble.last()?;
         Some((text, self.env.clock.mono().since(at)))
@@ -307,10 +306,10 @@ impl Backend {
         }
     }
 
-    /// A connection of HTTP/1.
+    /// Returns an HTTP/1 connection.
     async fn connect_http1(&self, opts: &ConnectOpts<'_>, slot: Option<Slot>) -> Result<Conn, OpenError> {
         let header = proxy_header(self.spec.proxy_header, opts.ends.as_ref(), opts.authority);
-        // Who is told the client's address is told it once, at the beginning.
+        // A PROXY header is sent only at the beginning of a connection.
         let is_fresh = opts.new_connection || !header.is_empty();
         if !is_fresh && let Some((stream, label)) = self.pool.take(opts.no_resend) {
             return Ok(self.reused(stream, label, slot));
@@ -322,8 +321,8 @@ impl Backend {
         Ok(Conn::http1(stream, label, self.arc(), false, header.len(), slot))
     }
 
-    /// A stream of a connection of HTTP/2, or where its origin chooses so a connection of HTTP/1. Of several that come while
-    /// there is none, one opens it.
+    /// Returns a stream of an HTTP/2 connection, or an HTTP/1 connection if the origin chooses it. If there is none, one of several callers
+    /// opens it for all.
     async fn connect_any(&self, opts: &ConnectOpts<'_>, mut slot: Option<Slot>) -> Result<Conn, OpenError> {
         let ticket = loop {
             if opts.new_connection {
@@ -357,7 +356,7 @@ impl Backend {
         Ok(Conn::http2(exchange, self.arc(), false, slot))
     }
 
-    /// A new connection, and whether HTTP/2 is spoken over it.
+    /// Opens a connection. Returns whether it uses HTTP/2.
     async fn open_any(
         &self,
         opts: &ConnectOpts<'_>,
@@ -370,7 +369,7 @@ impl Backend {
         Ok((stream, label, is_http2))
     }
 
-    /// A new connection for a probe, as those of fetches are; whether HTTP/2 is spoken over it.
+    /// Opens a connection for a probe, in the way of fetches. Returns whether it uses HTTP/2.
     pub(crate) async fn open_probe(
         &self,
         limit: Duration,
@@ -383,13 +382,13 @@ impl Backend {
         Ok((stream, is_http2))
     }
 
-    /// The one exchange over a connection of its own.
+    /// The single exchange of a connection that isn't shared.
     pub(crate) fn http2_alone(&self, stream: Stream, params: &Params) -> Http2 {
         let label = PeerLabel::new(&stream, None);
         h2::alone(stream, *label, &self.pool, &self.env, params)
     }
 
-    /// A stream of a connection that there is, or an idle connection.
+    /// A stream of an existing connection, or an idle connection.
     fn idle_any(&self, opts: &ConnectOpts<'_>, slot: &mut Option<Slot>) -> Option<Conn> {
         let proto = self.pool.endpoint.proto;
         let is_http1 = proto == OriginProto::Http1 || (proto == OriginProto::Auto && opts.http1);
@@ -417,7 +416,7 @@ impl Backend {
         let backend = self.base.name().to_string();
         match error {
             OpenError::Errno(errno) => ConnectError::Failed { backend, errno },
-            // As varnishd has it in FetchError records.
+            // This is what varnishd writes into FetchError records.
             OpenError::HeldDown(_) => ConnectError::Failed { backend, errno: 0 },
             OpenError::NoAddress => ConnectError::NoAddress { backend, host: self.host() },
             OpenError::Tls(errno, error, reason) => ConnectError::Tls { backend, errno, error, reason },
@@ -429,7 +428,7 @@ impl Backend {
         self.me.upgrade().expect("whoever calls holds an Arc: there is no other way to have a backend")
     }
 
-    /// A place among `.max_connections`, and whether it was waited for: who comes first is served first. `Err`: busy.
+    /// Takes a slot among `.max_connections`, first come, first served. Returns whether it had to wait. `Err`: busy.
     async fn slot(&self) -> Result<(Option<OwnedSemaphorePermit>, bool), ()> {
         let Some(slots) = &self.slots else { return Ok((None, false)) };
         if let Ok(slot) = slots.clone().try_acquire_owned() {
@@ -459,7 +458,7 @@ impl Backend {
         self.pool.name.as_ref().map_or_else(String::new, |name| name.host().to_owned())
     }
 
-    /// The addresses to connect to, in this order.
+    /// The addresses to connect to, in order.
     fn targets(&self, params: &Params) -> Vec<Target> {
         match &self.pool.name {
             Some(name) => {
@@ -470,9 +469,8 @@ impl Backend {
         }
     }
 
-    /// A new connection, ready for a request: what every one begins with and a PROXY header are sent, and where TLS is
-    /// spoken, which those precede, the handshake is done. `limit` is for each address, the handshake included.
-    /// `http1`: of an origin that has a choice.
+    /// Opens a connection and makes it ready for a request: sends the preamble and the PROXY header, then does the TLS handshake if TLS is
+    /// used. `limit` applies to each address and includes the handshake. `http1`: use HTTP/1.1 if the origin has a choice.
     pub(crate) async fn open(
         &self,
         limit: Duration,
@@ -489,7 +487,7 @@ impl Backend {
         }
         let Some(peer) = &self.pool.tls else { return Ok((stream, None)) };
         let address = stream.peer();
-        // Who waits for a connection as long as it takes doesn't wait so for a server that accepts and says nothing.
+        // Without a connect timeout, `first_byte_timeout` limits the handshake: a server may accept and stay silent.
         let until = until.or_else(|| deadline(self.timeouts(Duration::ZERO, Duration::ZERO).first_byte));
         match peer.seal(stream, http1, until, self.env.services.main()).await {
             Ok((stream, info)) => Ok((stream, Some(info))),
@@ -502,7 +500,7 @@ impl Backend {
         }
     }
 
-    /// The first address that answers, and until when the rest may take.
+    /// Connects to the first address that accepts. Returns the deadline for the remaining steps.
     async fn reach(&self, limit: Duration, params: &Params) -> Result<(Stream, Option<Instant>), OpenError> {
         if let Some(errno) = self.pool.held_down(self.env.clock.mono()) {
             return Err(OpenError::HeldDown(errno));
@@ -566,7 +564,7 @@ impl Backend {
     }
 }
 
-/// Time is up or the peer is gone: what the operating system would have said.
+/// The error number that the operating system would report for a timeout or a closed connection.
 fn errno_of(error: &IoError) -> i32 {
     const EPIPE: i32 = 32;
     match error {
@@ -576,7 +574,7 @@ fn errno_of(error: &IoError) -> i32 {
     }
 }
 
-/// One of the fetches that wait for a busy backend.
+/// A fetch that waits for a busy backend.
 struct Waiter<'a>(&'a AtomicU32);
 
 impl<'a> Waiter<'a> {
@@ -647,7 +645,7 @@ impl Director for Backend {
     }
 }
 
-/// A deadline that far away; `None` for zero.
+/// The deadline after that time. `None` for zero.
 pub(crate) fn deadline(limit: Duration) -> Option<Instant> {
     (!limit.is_zero()).then(|| Instant::now() + limit)
 }

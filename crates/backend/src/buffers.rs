@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Buffers that exchanges leave to the next ones of their thread: few are in use at a time, as who waits holds none.
+//! Buffers that exchanges leave to later ones of their thread. Few are in use at a time, since a waiting exchange holds none.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
-/// Buffers that a thread keeps.
+/// Maximum number of buffers that a thread keeps.
 const KEPT: usize = 16;
-/// A buffer that grew beyond this isn't kept.
+/// Maximum size of a kept buffer, in bytes.
 const BUFFER_BYTES: usize = 128 * 1024;
 
 thread_local! {
@@ -22,12 +22,12 @@ pub fn take() -> Vec<u8> {
     POOL.with(|pool| pool.borrow_mut().pop()).unwrap_or_default()
 }
 
-/// Leaves a buffer to the next one who takes one.
+/// Returns a buffer to the thread's pool.
 pub fn leave(mut buffer: Vec<u8>) {
     if buffer.capacity() == 0 || buffer.capacity() > BUFFER_BYTES {
         return;
     }
-    // With the thread its pool goes, too.
+    // The pool is gone if the thread is ending.
     let _ = POOL.try_with(|pool| {
         let mut pool = pool.borrow_mut();
         if pool.len() < KEPT {
@@ -42,7 +42,7 @@ pub fn leave(mut buffer: Vec<u8>) {
 pub(crate) struct Buffer(Vec<u8>);
 
 impl Buffer {
-    /// A buffer of the pool, unless it is one.
+    /// Takes a buffer from the pool if this has none.
     pub(crate) fn provide(&mut self) -> &mut Vec<u8> {
         if self.0.capacity() == 0 {
             self.0 = take();
@@ -50,7 +50,7 @@ impl Buffer {
         &mut self.0
     }
 
-    /// Gives the memory back, and is empty.
+    /// Gives the memory back. The buffer is then empty.
     pub(crate) fn release(&mut self) {
         leave(std::mem::take(&mut self.0));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A connection to a backend while a transaction has it, and its log records.
+//! A connection to a backend while a transaction uses it, and its log records.
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
@@ -25,7 +25,7 @@ pub struct Conn {
 #[allow(clippy::large_enum_variant, reason = "nearly all are the large one, which is worth no allocation each")]
 enum Protocol {
     Http1(Http1),
-    /// A stream of a connection that others have streams of, too.
+    /// A stream of an HTTP/2 connection that is shared with others.
     Http2(Http2),
     /// An exchange with a service.
     Other(Box<dyn Exchange>),
@@ -47,7 +47,7 @@ impl Deref for Label {
     }
 }
 
-/// Counted by its backend as long as it is there.
+/// A user of a backend, counted until it is dropped.
 struct User(Arc<Backend>);
 
 impl User {
@@ -65,8 +65,7 @@ impl Drop for User {
 }
 
 impl Conn {
-    /// A connection over which HTTP/1 is spoken; `preface` bytes of a PROXY header, which Varnish counts as request head,
-    /// went out ahead.
+    /// An HTTP/1 connection. `preface` bytes of a PROXY header were sent ahead, which Varnish counts as request head.
     pub(crate) fn http1(
         stream: Stream,
         label: Box<PeerLabel>,
@@ -103,7 +102,7 @@ impl Conn {
         &self.user.0
     }
 
-    /// The other end, if it is on this host.
+    /// The peer's address, if it is on this host.
     pub fn peer_here(&self) -> Option<SocketAddr> {
         self.label.here()
     }
@@ -118,7 +117,7 @@ impl Conn {
         self.label.tls()
     }
 
-    /// The raw connection, for bytes both ways, when the protocol can give it away.
+    /// The raw connection, for bytes both ways, if the protocol allows it.
     pub fn tunnel(&self) -> Option<&Stream> {
         match &self.exchange {
             Protocol::Http1(http1) => Some(http1.stream()),
@@ -132,17 +131,16 @@ impl Conn {
         [self.label.fd(), b" ", self.backend().name().as_bytes(), self.label.addresses(), how]
     }
 
-    /// Ends the use. `close` is why the connection can't be used again; `None` puts it back into the pool, unless it began
-    /// with a PROXY header. Nothing may be left unread. Call it before the client gets the response's last byte. `note` is
-    /// given the parts of the BackendClose record: descriptor, backend, `recycle` or `close` and why. Answers whether the
-    /// connection went back to the pool.
+    /// Ends the use. `close` is the reason why the connection can't be reused. `None` returns it to the pool, unless it began with a PROXY
+    /// header. Nothing may be left unread. Call it before the client gets the response's last byte. `note` is called with the parts of the
+    /// BackendClose record: descriptor, backend, `recycle` or `close` and the reason. Returns whether the connection went back to the pool.
     pub fn finish(self, close: Option<SessClose>, note: impl FnOnce(&[&[u8]])) -> bool {
-        // Dropped from the last to the first.
+        // They are dropped in reverse order.
         let Conn { _slot, label, exchange, user, .. } = self;
         let backend = &user.0;
         let has_pool = !matches!(exchange, Protocol::Other(_)) && backend.spec().proxy_header == 0;
         let reason = match close {
-            // What varnishd shows for "no reason".
+            // varnishd writes this for "no reason".
             None if !has_pool => Some(NOT_CLOSING),
             close => close.map(SessClose::description),
         };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The director interface: who chooses a backend, and what `backend.list` shows of it.
+//! The director interface: the choice of a backend, and the columns of `backend.list`.
 //!
-//! A [`Backend`] is itself a director that chooses itself; vmods implement [`Director`] for theirs. The part common
-//! to all (name, the administrator's verdict) is a [`DirectorBase`] that each embeds.
+//! A [`Backend`] is itself a director that chooses itself; vmods implement [`Director`] for theirs. The part common to all (name, the
+//! administrator's verdict) is a [`DirectorBase`] that each embeds.
 
 use std::any::{Any, TypeId};
 use std::cell::Cell;
@@ -13,9 +13,9 @@ use base::Real;
 
 use crate::{AdminHealth, Backend};
 
-/// Directors may nest; a chain longer than this is a loop and chooses nobody.
+/// Maximum depth of nested directors. A longer chain is a loop and chooses no backend.
 const MAX_DEPTH: u32 = 64;
-/// Directors asked for one choice; more is a loop with branches.
+/// Maximum number of directors asked for one choice. More indicate a loop with branches.
 const MAX_CALLS: u32 = 10_000;
 
 /// Facts about the transaction that a director may look at while it chooses. The engine implements it.
@@ -30,7 +30,7 @@ pub trait ResolveCtx {
     }
     fn is_bereq(&self) -> bool;
     fn url(&self) -> &[u8];
-    /// First field of that name in bereq (client side: req).
+    /// First header of that name in bereq (client side: req).
     fn header(&self, name: &str) -> Option<&[u8]>;
     fn digest(&self) -> &[u8; 32];
     /// `client.identity`, else the client's address as text.
@@ -61,22 +61,22 @@ pub struct Health {
 pub struct Summary {
     /// Good probes, or healthy members.
     pub good: u32,
-    /// Probes that count, or members.
+    /// Number of probes that count, or of members.
     pub of: u32,
     pub healthy: bool,
 }
 
 impl Summary {
-    /// `0/0 healthy`: nothing watches it.
+    /// `0/0 healthy`: the backend has no probe.
     pub const UNWATCHED: Summary = Summary { good: 0, of: 0, healthy: true };
 }
 
 /// Events of the VCL that a director belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The VCL may get requests from now on: counters are shown, probes run.
+    /// The VCL may get requests from now on: counters are shown, and probes run.
     Warm,
-    /// The VCL gets none: counters are hidden, probes stop.
+    /// The VCL gets no more requests: counters are hidden, and probes stop.
     Cold,
     /// The VCL is being discarded.
     Discard,
@@ -101,7 +101,7 @@ impl DirectorBase {
         }
     }
 
-    /// Another with the same name and verdict.
+    /// A new base with the same name and verdict.
     pub(crate) fn like(other: &DirectorBase) -> Self {
         Self {
             cli_name: other.cli_name.clone(),
@@ -130,7 +130,7 @@ impl DirectorBase {
         }
     }
 
-    /// When health last changed, by the administrator or as told with [`DirectorBase::set_changed`].
+    /// Time of the last change of health, by the administrator or by [`DirectorBase::set_changed`].
     pub fn changed(&self) -> Real {
         Real(f64::from_bits(self.changed.load(Ordering::Relaxed)))
     }
@@ -138,7 +138,7 @@ impl DirectorBase {
     /// Moves the last change forward, never back.
     pub fn set_changed(&self, changed: Real) {
         let newer = |old: u64| (changed.0 > f64::from_bits(old)).then_some(changed.0.to_bits());
-        // Err means that it is already as late as that.
+        // Err means that the stored time is at least as late.
         let _ = self.changed.try_update(Ordering::Relaxed, Ordering::Relaxed, newer);
     }
 }
@@ -179,16 +179,16 @@ pub trait Director: Send + Sync {
     /// `backend`, `round-robin`, `fallback`, ...: the `type` of `backend.list -j`.
     fn kind(&self) -> &'static str;
 
-    /// Chooses a member and resolves it; `None` when there is nobody.
+    /// Chooses a member and resolves it. `None` if there is no usable member.
     fn choose(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>>;
 
-    /// Health without the administrator's verdict; `None` if nothing watches it, which counts as healthy.
+    /// Health without the administrator's verdict. `None` if there is no probe, which counts as healthy.
     fn own_health(&self, now: Real) -> Option<Health> {
         let _ = now;
         None
     }
 
-    /// The same for one transaction: a module may hold a backend sick for some objects only.
+    /// Health for one transaction: a module may treat a backend as sick for some objects only.
     fn own_health_for(&self, ctx: &dyn ResolveCtx) -> Option<Health> {
         self.own_health(ctx.now())
     }
@@ -212,7 +212,7 @@ pub trait Director: Send + Sync {
         let _ = (now, out);
     }
 
-    /// The backend that it is, if it is one and not who chooses among them.
+    /// The backend itself, if this is one and not a director of several.
     fn as_backend(&self) -> Option<&Backend> {
         None
     }
@@ -222,7 +222,7 @@ pub trait Director: Send + Sync {
         let _ = event;
     }
 
-    /// Once a second while its VCL is warm, by the thread that keeps house: what it knows of elsewhere is asked for again when that is due.
+    /// Called once per second by the housekeeping thread while the VCL is warm. Refreshes data from elsewhere when that is due.
     fn look_again(&self) {}
 
     fn name(&self) -> &str {
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use std::sync::OnceLock;
 
-    /// A director whose members can be itself.
+    /// A director that can be its own member.
     struct Loop {
         base: DirectorBase,
         members: OnceLock<Vec<Arc<Loop>>>,

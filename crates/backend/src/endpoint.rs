@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Where a backend listens: at most one IPv4 and one IPv6 address, a name that is looked up at run time, or a unix socket;
-//! the bytes that every connection begins with, with whom TLS is spoken over it, and which version of HTTP. Two backends with equal endpoints
-//! share a pool.
+//! The address of a backend: at most one IPv4 and one IPv6 address, a name that is looked up at run time, or a unix socket. Also the bytes
+//! that begin every connection, the TLS settings, and the version of HTTP. Two backends with equal endpoints share a pool.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -18,7 +17,7 @@ pub struct Endpoint {
     pub ipv6: Option<SocketAddr>,
     /// Unix socket; excludes addresses.
     pub path: Option<PathBuf>,
-    /// A name and its port; excludes addresses: it has those that a lookup finds, now these, then those.
+    /// A name and its port; excludes addresses. The addresses are those of the latest lookup.
     pub name: Option<(String, u16)>,
     /// `.preamble`: sent first on every new connection.
     pub preamble: Vec<u8>,
@@ -27,12 +26,12 @@ pub struct Endpoint {
     pub tls: Option<Result<Origin, String>>,
 }
 
-/// A name didn't become an endpoint. VCL turns it into the compile error that Varnish writes.
+/// The reason why a name has no endpoint. VCL turns it into the compile error that Varnish writes.
 #[derive(Debug)]
 pub enum ResolveError {
     /// The name or port can't be looked up.
     Lookup(std::io::Error),
-    /// No address at all.
+    /// The name has no address.
     Nothing,
     /// More than one address of a family: the two that differ.
     TooMany(SocketAddr, SocketAddr),
@@ -60,7 +59,7 @@ impl Endpoint {
         Self { path: Some(path.into()), ..Self::default() }
     }
 
-    /// A name that is looked up at run time.
+    /// An endpoint whose name is looked up at run time.
     pub fn named(host: &str, port: u16) -> Self {
         Self { name: Some((host.to_owned(), port)), ..Self::default() }
     }
@@ -85,7 +84,7 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// The addresses in the order they are tried; none of a name, which has its own list.
+    /// The addresses in the order in which they are tried. Empty for a name, which has its own list.
     pub(crate) fn targets(&self, prefer_ipv6: bool) -> Vec<Target> {
         if let Some(path) = &self.path {
             return vec![Target::Unix(path.clone())];
@@ -94,7 +93,7 @@ impl Endpoint {
         both.into_iter().flatten().map(Target::Inet).collect()
     }
 
-    /// The Host of a backend that has no `.host_header`.
+    /// The Host header for a backend that has no `.host_header`.
     pub(crate) fn default_host(&self, prefer_ipv6: bool) -> String {
         match self.targets(prefer_ipv6).first() {
             Some(Target::Inet(addr)) => addr.ip().to_string(),

@@ -97,7 +97,7 @@ pub struct HeapServices {
     pub error_log: Mutex<Vec<String>>,
     pub notice_log: Mutex<Vec<String>>,
     pub operator_log: Mutex<Vec<String>>,
-    /// Addresses of each name that the resolver knows.
+    /// The resolver's names with their addresses.
     pub hosts: Mutex<HashMap<String, Vec<SocketAddr>>>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Why a fetch got no connection. The text of each is what Varnish writes into its FetchError record.
+//! Reasons why a fetch got no connection. The text of each is what Varnish writes into its FetchError record.
 
 use std::fmt;
 use std::io;
@@ -9,14 +9,14 @@ use tables::proxy_error::ProxyError;
 
 use crate::{Fault, Params};
 
-/// No connection to a backend.
+/// The reason why there is no connection to a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectError {
     /// The probe or the administrator says it is sick.
     Unhealthy {
         backend: String,
     },
-    /// `.max_connections` are in use and no place in the queue came free in time.
+    /// `.max_connections` are in use, and no slot became free in time.
     Busy {
         backend: String,
     },
@@ -25,16 +25,15 @@ pub enum ConnectError {
         backend: String,
         errno: i32,
     },
-    /// No lookup has found an address of its name yet.
+    /// The backend's name has no address yet, by any lookup.
     NoAddress {
         backend: String,
         host: String,
     },
     Tls {
         backend: String,
-        /// An operating system's error number for it, as varnishd has one.
+        /// The error number that varnishd reports for it, if any.
         errno: i32,
-        /// The registered type.
         error: ProxyError,
         /// The reason, for a BackendSSL record.
         reason: String,
@@ -46,7 +45,6 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// What is wrong with the backend.
     pub fn fault(&self) -> Fault<'_> {
         match self {
             Self::Unhealthy { .. } => Fault::Sick(""),
@@ -87,7 +85,7 @@ pub(crate) const EPROTO: i32 = 71;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {
     Errno(i32),
-    /// An attempt shortly before failed with this error number, and no other one is made yet.
+    /// A recent attempt failed with this error number, and no new one is made yet.
     HeldDown(i32),
     NoAddress,
     Proxy(i32),
@@ -96,7 +94,7 @@ pub(crate) enum OpenError {
 }
 
 impl OpenError {
-    /// A probe's words for it: varnishd's, but for `Open error 0 (Success)` where an attempt is held down.
+    /// The text for a probe: varnishd's, except for `Open error 0 (Success)` if no attempt is made.
     pub fn text(&self) -> String {
         match self {
             Self::Errno(errno) => format!("Open error {errno} ({})", errno_text(*errno)),
@@ -110,7 +108,7 @@ impl OpenError {
     }
 }
 
-/// Time for which nothing is tried after such a failure.
+/// Time without attempts after such a failure.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the system's errors")]
 pub(crate) fn holddown_of(errno: i32, params: &Params) -> Option<Duration> {
     let hold = match io::Error::from_raw_os_error(errno).kind() {
@@ -121,7 +119,7 @@ pub(crate) fn holddown_of(errno: i32, params: &Params) -> Option<Duration> {
     (!hold.is_zero()).then_some(hold)
 }
 
-/// strerror(3)'s text of an error number.
+/// The text of strerror(3) for an error number.
 pub(crate) fn errno_text(errno: i32) -> String {
     if errno == 0 {
         return "Success".into();

@@ -81,16 +81,16 @@ pub struct RespLimits {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendProgress {
-    /// All that was queued is out.
+    /// Everything queued was sent.
     All,
-    /// Some of it is.
+    /// A part of the queue was sent.
     Part,
-    /// An interim response came and is in the head that was given.
+    /// An interim response has arrived and is in the given head.
     Interim,
     /// The final response has begun, or the origin ended the exchange: the rest isn't sent, and [`Exchange::poll_head`] tells
     /// what there is. The connection can't be used again ([`SessClose::RxBody`]).
     Answered,
-    /// The final response has begun, and the origin takes the rest of the request beside it. It is told once.
+    /// The final response has begun, and the origin continues to read the request. Reported once.
     Begun,
 }
 
@@ -98,17 +98,17 @@ pub enum SendProgress {
 pub enum Received {
     /// Some bytes came, not the whole head.
     Part,
-    /// An interim response (RFC 9110 15.2) is in the head that was given.
+    /// An interim response (RFC 9110 15.2) is in the given head.
     Interim,
-    /// The final response's head is there, as the origin sent it; what its connection fields nominate is marked.
+    /// The final response's head has arrived, as the origin sent it. Headers that Connection nominates are marked.
     Final { body: BodyStatus, close: Option<SessClose> },
 }
 
 #[derive(Debug)]
 pub enum Data {
-    /// [`Exchange::data`] is the next piece.
+    /// [`Exchange::data`] has the next piece.
     Piece,
-    /// Some bytes came or were taken, none of them the body's.
+    /// Bytes arrived or were processed, but none of the body.
     Part,
     End {
         close: Option<SessClose>,
@@ -118,9 +118,9 @@ pub enum Data {
 #[derive(Debug)]
 pub enum SendError {
     Closed,
-    /// The origin says that it has done nothing with the request: it may be sent again, whatever it is.
+    /// The origin reports that it hasn't processed the request. It may be sent again, even if it isn't idempotent.
     Refused,
-    /// The operating system's word.
+    /// An error of the operating system.
     Os(io::Error),
 }
 
@@ -128,21 +128,21 @@ pub enum SendError {
 pub enum HeadError {
     /// The origin closed before its end.
     Closed,
-    /// The origin says that it has done nothing with the request: it may be sent again, whatever it is.
+    /// The origin reports that it hasn't processed the request. It may be sent again, even if it isn't idempotent.
     Refused,
-    /// The origin has given the request up, or can't be understood: the type of error, and how.
+    /// The origin has reset the request or violated the protocol: the type of error, and a description.
     Reset(ProxyError, &'static str),
-    /// The operating system's word.
+    /// An error of the operating system.
     Os(io::Error),
-    /// Larger than the limits.
+    /// The head exceeds the limits.
     Overflow,
-    /// Invalid head: the type of error, and its first word.
+    /// The head is invalid: the type of error, and its first word.
     Garbage(ProxyError, Box<[u8]>),
-    /// More interim responses than anybody has use for.
+    /// There were more than `MAX_INTERIM` interim responses.
     TooManyInterim,
-    /// The fields contradict each other about the body.
+    /// The headers contradict each other about the body's length.
     Framing(FramingError),
-    /// A 1xx that no final response follows.
+    /// The origin sent a 1xx without a final response.
     NotFinal,
 }
 
@@ -159,7 +159,6 @@ impl HeadError {
 }
 
 impl HeadError {
-    /// What is wrong with the backend.
     pub fn fault(&self) -> Fault<'static> {
         match self {
             Self::Closed | Self::Os(_) => Fault::Closed,
@@ -185,16 +184,16 @@ impl HeadError {
     }
 }
 
-/// The response's body is broken: it must never be taken for a whole one.
+/// The response's body is incomplete. It must never be treated as complete.
 #[derive(Debug)]
 pub enum BodyError {
-    /// The type of error, and in what, in varnishd's words.
+    /// The type of error, and a description in varnishd's words.
     Broken(ProxyError, &'static str),
-    /// The operating system's word.
+    /// An error of the operating system.
     Os(io::Error),
 }
 
-/// The length of the body that the response's head announces, where that is beyond doubt.
+/// The body's length in the response's head, if it is unambiguous.
 pub fn announced_length(head: &Head) -> Option<u64> {
     http1::framing::content_length(head, true).ok().flatten()
 }
@@ -219,67 +218,67 @@ impl std::ops::AddAssign for Acct {
     }
 }
 
-/// One request and its response. Dropping it ends it.
+/// One request and its response. Dropping it aborts an exchange that isn't complete.
 pub trait Exchange {
     /// The server's address: `beresp.backend.ip`.
     fn peer(&self) -> Address;
 
-    /// The field that announces a body of unknown length in this protocol, where it takes one.
+    /// The header that announces a body of unknown length in this protocol, if there is one.
     fn unknown_length(&self) -> Option<(&'static str, &'static [u8])>;
 
-    /// The next head asks that the bytes behind both heads be another protocol's. Where the origin agrees its response is a final one, as 101 is in
-    /// HTTP/1, and then pieces of both bodies are these bytes as they are; either side may end its own. Whether that can be asked for.
+    /// Requests a tunnel: the bytes behind both heads will be another protocol's. If the origin agrees, its response is a final one (101 in
+    /// HTTP/1), and the pieces of both bodies are the raw bytes. Either side may end its own. Returns false if the protocol can't do that.
     fn ask_tunnel(&mut self) -> bool {
         false
     }
 
-    /// Ready once [`Exchange::ask_tunnel`] can tell: the origin has said what it takes.
+    /// Ready once [`Exchange::ask_tunnel`] has an answer: the origin has sent its settings.
     fn poll_settled(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 
-    /// Queues the request's head, once. What it says of the body's length is true. The response's head will be held to `limits`.
+    /// Queues the request's head. Called once. The head's statement about the body's length must be true. `limits` apply to the response's
+    /// head.
     fn send_head(&mut self, bereq: &Head, body: BodyLen, limits: &RespLimits);
 
-    /// Queues the next piece of the body: when all before is out, and never an empty one.
+    /// Queues the next piece of the body. Everything before must have been sent, and the piece must not be empty.
     fn send_data(&mut self, piece: Buf);
 
-    /// True if fields may follow both bodies whatever their length, and the origin is to be told that we read its own
-    /// (RFC 9110 10.1.4).
+    /// True if trailers may follow both bodies whatever their length, and the origin should learn that we read its own (RFC 9110 10.1.4).
     fn takes_trailers(&self) -> bool {
         false
     }
 
-    /// The body is complete; a body of unknown length may have fields behind it.
+    /// Ends the body. A body of unknown length may have trailers.
     fn send_end(&mut self, trailers: Option<&Head>);
 
-    /// Writes what is queued. When all of it is out, the origin has taken what we may send it. Once it answered [`SendProgress::Answered`] nothing more may be queued.
+    /// Writes the queue. Ready with [`SendProgress::All`] when the origin accepts more. After [`SendProgress::Answered`], nothing more may
+    /// be queued.
     fn poll_send(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<SendProgress, SendError>>;
 
-    /// Ready when the origin speaks while there is nothing to be sent: [`SendProgress::Interim`], [`SendProgress::Answered`] or
+    /// Ready when the origin sends something while nothing is queued: [`SendProgress::Interim`], [`SendProgress::Answered`] or
     /// [`SendProgress::Begun`].
     fn poll_answer(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<SendProgress>;
 
     /// Receives a head into `beresp`.
     fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>>;
 
-    /// True if a byte of a response has come.
+    /// True if at least one byte of a response has arrived.
     fn has_begun(&self) -> bool;
 
-    /// Receives more of the body. The piece before is done with.
+    /// Receives more of the body. The previous piece becomes invalid.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, BodyError>>;
 
-    /// The piece that [`Exchange::poll_data`] spoke of last.
+    /// The piece that the last [`Exchange::poll_data`] announced.
     fn data(&self) -> &[u8];
 
-    /// True if all received bytes were taken: the next [`Exchange::poll_data`] waits for the origin. Otherwise it is
-    /// ready at once.
+    /// True if all received bytes were processed, so the next [`Exchange::poll_data`] waits for the origin. Otherwise it is ready at once.
     fn is_drained(&self) -> bool;
 
-    /// The fields behind the body, once it is complete, where the protocol has kept them.
+    /// The trailers of a complete body, if the protocol has kept them.
     fn trailers(&self) -> Option<&Head>;
 
-    /// The origin must see a cut when this is dropped, never an end: the request's body is broken.
+    /// Makes the origin see an abort, not an end, when this is dropped: the request's body is incomplete.
     fn reset(&mut self, reason: SessClose);
 
     fn acct(&self) -> Acct;

@@ -23,11 +23,11 @@ use crate::exchange::{
     SendProgress,
 };
 
-/// Bytes read at once while the head comes in; what follows of the body is taken along.
+/// Size of a read of the head. Bytes of the body that follow are kept.
 const HEAD_READ_BYTES: usize = 16 * 1024;
-/// Bytes of a body read at once.
+/// Size of a read of the body.
 const BODY_READ_BYTES: usize = 64 * 1024;
-/// An input buffer that grew beyond this is given back.
+/// Maximum size of an input buffer that is kept.
 const KEEP_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -35,18 +35,18 @@ pub struct Http1 {
     stream: Stream,
     output: Output,
     is_chunked: bool,
-    /// The request is HEAD: its response has no body.
+    /// True for a HEAD request: its response has no body.
     to_head: bool,
-    /// Bytes that were read; those before `used` are done with.
+    /// Bytes that were read. Those before `used` were processed.
     input: Buffer,
     used: usize,
-    /// Bytes of the input that are known to be no whole head.
+    /// Number of input bytes that are known not to be a complete head.
     incomplete: usize,
     piece: Range<usize>,
     limits: Limits,
     interims: u32,
     decoder: Decoder,
-    /// Fields behind the response's body.
+    /// Trailers of the response's body.
     trailers: Option<Box<Head>>,
     has_strict_end: bool,
     tunnel: Tunnel,
@@ -56,13 +56,13 @@ pub struct Http1 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tunnel {
     No,
-    /// The connection does so with status 101.
+    /// The connection becomes a tunnel if the response has status 101.
     Asked,
     Open,
     Ended,
 }
 
-/// Bytes being sent: a head, or a piece of the body with its framing.
+/// Bytes to send: a head, or a piece of the body with its framing.
 #[derive(Debug, Default)]
 struct Output {
     front: Buffer,
@@ -73,7 +73,7 @@ struct Output {
 }
 
 impl Http1 {
-    /// The next exchange over a connection on which nothing is under way. `preface` bytes went out ahead of it.
+    /// The next exchange over an idle connection. `preface` bytes were sent ahead of it.
     pub fn new(stream: Stream, preface: usize) -> Self {
         Http1 {
             stream,
@@ -94,22 +94,22 @@ impl Http1 {
         }
     }
 
-    /// Sets whether a body that ends with its connection needs a close_notify where TLS is spoken.
+    /// Sets whether a body that ends with its TLS connection requires a close_notify.
     pub(crate) fn with_strict_end(self, has_strict_end: bool) -> Self {
         Http1 { has_strict_end, ..self }
     }
 
-    /// The connection. What was read and not used is lost.
+    /// Returns the connection. Unprocessed input is lost.
     pub fn into_stream(self) -> Stream {
         self.stream
     }
 
-    /// The connection, for bytes of another protocol.
+    /// The connection, for another protocol's bytes.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Reads the origin's response while the request still goes out.
+    /// Reads the origin's response while the request is still being sent.
     fn hear(&mut self, beresp: &mut Head) -> Option<SendProgress> {
         let input = self.input.provide();
         input.reserve(HEAD_READ_BYTES);
@@ -120,8 +120,8 @@ impl Http1 {
         self.heard(beresp, has_ended)
     }
 
-    /// Judges what was read so far. Interim responses don't count as an answer: something final does, the end, or junk,
-    /// which [`Exchange::poll_head`] will find again.
+    /// Parses the input so far. Interim responses don't count as an answer. A final response, the end of the connection and junk do;
+    /// [`Exchange::poll_head`] will find them again.
     fn heard(&mut self, beresp: &mut Head, has_ended: bool) -> Option<SendProgress> {
         match parse_response(&self.input[self.used..], &self.limits, beresp) {
             Ok(Progress::Complete(parsed)) if is_interim(beresp.status()) && self.interims < MAX_INTERIM => {
@@ -134,7 +134,7 @@ impl Http1 {
         }
     }
 
-    /// Judges what was read before and not looked at yet.
+    /// Parses input that was read earlier and not yet parsed.
     fn heard_before(&mut self, beresp: &mut Head) -> Option<SendProgress> {
         if self.used == self.input.len() { None } else { self.heard(beresp, false) }
     }
@@ -144,8 +144,7 @@ impl Http1 {
         self.acct.beresp_head += bytes as u64;
     }
 
-    /// Reads more, about `room` bytes. Who waits holds no buffer: few of them are in use, and those are in the processor's
-    /// cache.
+    /// Reads about `room` bytes more. A waiting exchange holds no buffer, so few are in use, and they stay in the processor's cache.
     fn poll_read(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<Result<usize, IoError>> {
         if self.input.is_empty() {
             self.input.release();
@@ -159,7 +158,7 @@ impl Http1 {
         self.stream.poll_read_more(cx, &mut self.input, prepare, &mut None)
     }
 
-    /// The head is final: which body follows, and whether the connection lives on.
+    /// Decides by a final head which body follows, and whether the connection can be reused.
     fn settle(&mut self, beresp: &mut Head) -> Result<Received, HeadError> {
         if beresp.is_status(101) && self.tunnel == Tunnel::Asked {
             self.tunnel = Tunnel::Open;
@@ -173,19 +172,19 @@ impl Http1 {
         if beresp.count(names::CONTENT_LENGTH) > 1
             && let Some(length) = beresp.get(names::CONTENT_LENGTH).map(<[u8]>::to_vec)
         {
-            // They are equal, and one is enough for whoever comes next (RFC 9110 8.6). That there is room is no question.
+            // The values are equal, and one is enough (RFC 9110 8.6). There is always room for it.
             let _ = beresp.set(names::CONTENT_LENGTH, length);
         }
         self.decoder = Decoder::response(framing);
         let close = match hop::connection(beresp) {
             Ok(Persistence::Keep) if framing == Framing::Eof => Some(SessClose::RespClose),
-            // Bytes that nobody asked for: the next response on this connection would be theirs.
+            // The peer sent unexpected bytes. They would become the next response on this connection.
             Ok(Persistence::Keep) if framing == Framing::None && self.has_more() => Some(SessClose::RxJunk),
             Ok(Persistence::Keep) => {
                 (framing == Framing::None && is_guess(beresp, self.to_head)).then_some(SessClose::RespClose)
             }
             Ok(Persistence::Close | Persistence::Http10) => Some(SessClose::RespClose),
-            // As with varnishd the answer is good, its connection isn't.
+            // Like varnishd, we accept the response but close its connection.
             Err(_) => Some(SessClose::RxBad),
         };
         let body = match framing {
@@ -233,7 +232,7 @@ impl Http1 {
         }
     }
 
-    /// Counts bytes that came of a head that is none.
+    /// Counts the bytes of an invalid head.
     fn count_rest(&mut self) {
         self.acct.beresp_head += (self.input.len() - self.used) as u64;
     }
@@ -263,11 +262,11 @@ impl Http1 {
     }
 
     fn end(&self) -> Data {
-        // Bytes that nobody asked for: the next response on this connection would be theirs.
+        // The peer sent unexpected bytes. They would become the next response on this connection.
         Data::End { close: self.has_more().then_some(SessClose::RxJunk) }
     }
 
-    /// All of the input was used.
+    /// Discards the input, which was all processed.
     fn clear_input(&mut self) {
         self.input.clear();
         self.used = 0;
@@ -276,18 +275,18 @@ impl Http1 {
         }
     }
 
-    /// The origin has closed, in order or not, before the body's end was told.
+    /// Handles a connection that the origin has closed, cleanly or not, before the body's end.
     fn cut(&mut self, is_in_order: bool) -> Result<Data, BodyError> {
         match self.decoder.end_of_input() {
             Ok(()) if is_in_order => Ok(self.end()),
-            // A reset is not the end of a body that ends with its connection.
+            // A reset doesn't validly end a body that ends with its connection.
             Ok(()) => Err(BodyError::Broken(ProxyError::ConnectionTerminated, "eof socket fail")),
             Err(error) => Err(broken(error)),
         }
     }
 }
 
-/// The registered type of a head that isn't taken (RFC 9209, 2.3).
+/// The registered type for an invalid head (RFC 9209, 2.3).
 fn type_of(error: http1::HeadError) -> ProxyError {
     match error {
         http1::HeadError::LineTooLong { .. } => ProxyError::HttpResponseHeaderSize,
@@ -315,7 +314,7 @@ fn type_of(error: http1::HeadError) -> ProxyError {
     }
 }
 
-/// The end of a body that isn't whole.
+/// The error for an incomplete body.
 pub(crate) fn broken(error: http1::BodyError) -> BodyError {
     let kind = match error {
         http1::BodyError::Truncated(_) => ProxyError::ConnectionTerminated,
@@ -406,7 +405,7 @@ impl Exchange for Http1 {
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => SendError::Closed,
                 Err(error) => SendError::Os(error),
             };
-            // An origin that closes has often said why before.
+            // An origin that closes has often sent the reason before.
             if hears
                 && self.stream.pending() == IdleState::Data
                 && let Some(sent) = self.hear(beresp)
@@ -427,7 +426,7 @@ impl Exchange for Http1 {
             return Poll::Ready(sent);
         }
         loop {
-            // An error is found again by who reads.
+            // An error will reappear at the next read.
             let _ = ready!(self.stream.poll_readable(cx));
             if let Some(sent) = self.hear(beresp) {
                 return Poll::Ready(sent);
@@ -489,7 +488,7 @@ impl Exchange for Http1 {
 }
 
 impl Http1 {
-    /// The sending may be over before all is out.
+    /// Counts the output if the response ends the sending before everything was sent.
     fn stopped(&mut self, sent: SendProgress) -> SendProgress {
         if sent == SendProgress::Answered && !self.output.is_head {
             self.count_output();
@@ -497,7 +496,7 @@ impl Http1 {
         sent
     }
 
-    /// Counts output that is out, or as much of it as ever will be.
+    /// Counts the output that was sent, or as much of it as ever will be.
     fn count_output(&mut self) {
         let bytes = self.output.len() as u64;
         let part = if self.output.is_head { &mut self.acct.bereq_head } else { &mut self.acct.bereq_body };
@@ -519,7 +518,7 @@ impl Output {
         self.written == self.len()
     }
 
-    /// Writes what fits of what is left.
+    /// Writes as much of the rest as possible.
     fn write(&self, stream: &Stream) -> io::Result<usize> {
         let mut slices = self.parts().map(IoSlice::new);
         let mut left = &mut slices[..];
@@ -534,7 +533,7 @@ impl Output {
     }
 }
 
-/// A response that another one follows (RFC 9110 15.2). After 101 the connection speaks another protocol.
+/// True for a response that another one follows (RFC 9110 15.2). After 101, the connection uses another protocol.
 fn is_interim(status: u16) -> bool {
     (100..200).contains(&status) && status != 101
 }

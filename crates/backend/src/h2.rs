@@ -31,5 +31,5 @@ use connection::Connection;
 pub(crate) use exchange::Http2;
 pub(crate) use local::{add, alone, opening, reuse};
 
-/// A connection and all who have a part in it; they are on one thread.
+/// A connection and all its users, on one thread.
 type Shared = Rc<RefCell<Connection>>;

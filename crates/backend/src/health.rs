@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The shift register of a probe: what each poke said, how many of the last `window` were good, and the texts of the
+//! The shift register of a probe: the result of each poke, the number of good ones among the last `window`, and the texts of the
 //! `Backend_health` record and `backend.list -p`. Pure; the task that pokes is in `probe`.
 
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::ProbeSpec;
 
-/// Good probes beyond this many weigh the same in the average response time.
+/// Maximum number of good probes that weigh in the average response time.
 const AVERAGE_OVER: f64 = 4.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -24,7 +24,7 @@ pub struct Poke {
     pub good_xmit: bool,
     /// Reading failed or took too long.
     pub err_recv: bool,
-    /// Something was received, to the end.
+    /// The whole response was received.
     pub good_recv: bool,
     /// The response is the expected one.
     pub happy: bool,
@@ -35,7 +35,7 @@ pub struct PokeResult {
     pub poke: Poke,
     /// Time from its start to the end of the response; zero if that wasn't reached.
     pub took: Duration,
-    /// The status line, or what went wrong.
+    /// The status line, or the error.
     pub message: String,
 }
 
@@ -126,7 +126,7 @@ impl ProbeState {
         self.judge();
     }
 
-    /// Judges anew and writes the `Backend_health` record of it; true when health changed.
+    /// Judges the state again and writes the `Backend_health` record. Returns true if health changed.
     pub fn update(&mut self, name: &str, record: &mut String) -> bool {
         let sick = self.good < self.threshold;
         let changed = sick != self.sick;
@@ -153,12 +153,12 @@ impl ProbeState {
         self.sick
     }
 
-    /// The status line of the last poke's response, or why there was none. Empty before the first poke.
+    /// The status line of the last poke's response, or the reason why there was none. Empty before the first poke.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Good pokes in the window.
+    /// Number of good pokes in the window.
     pub fn good(&self) -> u32 {
         self.good
     }
@@ -172,7 +172,7 @@ impl ProbeState {
         self.maps[HAPPY]
     }
 
-    /// Takes over another's history: the same endpoint was probed the same way before. To be judged anew.
+    /// Takes over the history of a probe with the same endpoint and settings. The state must be judged again.
     pub fn carry_over(&mut self, old: &ProbeState) {
         *self = Self { sick: self.sick, ..old.clone() };
     }

@@ -15,13 +15,13 @@ use crate::Director;
 #[repr(u8)]
 pub enum AdminHealth {
     Auto = 0,
-    /// The backend is used whatever the probe says.
+    /// The backend is used regardless of the probe.
     Healthy = 1,
     Sick = 2,
 }
 
 impl AdminHealth {
-    /// `auto`, `healthy` or `sick`, in any case; else the CLI answers `Invalid state <word>`.
+    /// Parses `auto`, `healthy` or `sick`, in any case. For anything else, the CLI answers `Invalid state <word>`.
     pub fn parse(word: &str) -> Option<Self> {
         match word.to_ascii_lowercase().as_str() {
             "auto" => Some(Self::Auto),
@@ -89,7 +89,8 @@ pub fn matching(pattern: Option<&str>, active: &str, all: &[Arc<dyn Director>]) 
         .collect()
 }
 
-/// `backend.set_health` on what a pattern matched; false: none, answer `No Backends matches` with status 106.
+/// Executes `backend.set_health` for the directors that a pattern matched. Returns false if there are none; the reply is then `No Backends
+/// matches` with status 106.
 pub fn set_health(directors: &[Arc<dyn Director>], health: AdminHealth, now: Real) -> bool {
     directors.iter().for_each(|director| director.base().set_admin(health, now));
     !directors.is_empty()
@@ -104,7 +105,7 @@ fn admin_word(director: &dyn Director, now: Real) -> &'static str {
     }
 }
 
-/// The later change of the administrator's and the probe's; varnishd 7.1 shows the first alone.
+/// The later of the changes by the administrator and by the probe. varnishd 7.1 shows only the former.
 fn last_change(director: &dyn Director, now: Real) -> Real {
     let own = director.own_health(now).map_or(0.0, |health| health.changed.0);
     Real(director.base().changed().0.max(own))
@@ -169,7 +170,7 @@ fn json_entry(director: &dyn Director, flags: ListFlags, now: Real, out: &mut St
         summary.of,
         health_word(summary.healthy)
     );
-    // Members of ours: where a tool can try for itself, and why requests fail.
+    // These members are ours: the address for a tool's own attempts, and the reason why requests fail.
     if let Some(backend) = director.as_backend() {
         let _ = writeln!(out, "      \"address\": {},", json_string(&backend.spec().endpoint.to_string()));
         if let Some((cause, seconds)) = backend.last_fault() {
@@ -203,9 +204,8 @@ fn json_string(text: &str) -> String {
     out
 }
 
-/// Turns tab-separated rows into columns at most `width` wide: as wide as their widest cell, 1 to 3 spaces between
-/// (one more after the first gap).
-/// Lines that begin with a space are left as they are.
+/// Formats tab-separated rows in columns at most `width` wide. Each column is as wide as its widest cell, with 1 to 3 spaces between
+/// columns (one more after the first). Lines that begin with a space are unchanged.
 pub fn columns(rows: &str, width: usize) -> String {
     let is_row = |line: &&str| !line.starts_with(' ');
     let (mut widths, mut widest) = (Vec::new(), 0);
@@ -215,7 +215,7 @@ pub fn columns(rows: &str, width: usize) -> String {
             if widths.len() <= i {
                 widths.push(0);
             }
-            // varnishd counts the tab before a cell as part of it.
+            // varnishd counts the tab before a cell as a part of it.
             widths[i] = widths[i].max(cell.len() + usize::from(i > 0));
         }
     }

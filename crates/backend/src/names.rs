@@ -20,12 +20,12 @@ use crate::Env;
 
 /// Pause before a failed lookup is repeated, unless `backend_dns_ttl` is shorter.
 const RETRY: Duration = Duration::from_secs(1);
-/// Lookups under way at once: each that nobody answers holds a thread of the blocking pool.
+/// Maximum number of simultaneous lookups. Each one that gets no answer holds a thread of the blocking pool.
 const AT_ONCE: usize = 4;
 const ADDRESSES_MAX: usize = 64;
-/// Addresses that one fetch tries.
+/// Maximum number of addresses that one fetch tries.
 pub(crate) const TRIES: usize = 4;
-/// Time for which an address that couldn't be connected to is tried after the others.
+/// Time for which an address with a failed connection attempt is tried after the others.
 const AVOID: Duration = Duration::from_secs(10);
 
 pub(crate) struct Names {
@@ -37,7 +37,7 @@ pub(crate) struct Names {
 pub(crate) struct Name {
     host: String,
     port: u16,
-    /// Index of the address where the next connection begins.
+    /// Index of the address for the next connection.
     turn: AtomicUsize,
     inner: Mutex<Inner>,
 }
@@ -46,7 +46,7 @@ struct Inner {
     addrs: Vec<Addresses>,
     due: Option<Mono>,
     looking: bool,
-    /// The last lookup failed, and the log has it.
+    /// True if the last lookup failed, which was logged.
     failing: bool,
 }
 
@@ -60,7 +60,7 @@ impl Names {
         Self { env, by_name: Mutex::default(), slots: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// The name, shared with who has it already; `found` is what it stood for a moment ago.
+    /// The name, shared by all its users. `found` has its addresses of a moment ago.
     pub(crate) fn name(&self, host: &str, port: u16, found: &[SocketAddr]) -> Arc<Name> {
         let mut names = self.by_name.lock();
         let key = (host.to_owned(), port);
@@ -69,7 +69,7 @@ impl Names {
         }
         names.retain(|_, name| name.strong_count() > 0);
         let addrs = found.iter().map(|&addr| Addresses { addr, avoid_until: None }).collect();
-        // What the VCL's checker found may be as old as the VCL: looked up at once.
+        // The addresses may be as old as the VCL, so the name is looked up at once.
         let inner = Inner { addrs, due: Some(self.env.clock.mono()), looking: false, failing: false };
         let name = Arc::new(Name { host: host.to_owned(), port, turn: AtomicUsize::new(0), inner: Mutex::new(inner) });
         names.insert(key, Arc::downgrade(&name));
@@ -115,12 +115,12 @@ impl Name {
         all
     }
 
-    /// True if the name still stands for that address.
+    /// True if the name still has that address.
     pub(crate) fn has(&self, addr: SocketAddr) -> bool {
         self.inner.lock().addrs.iter().any(|known| known.addr == addr)
     }
 
-    /// Puts the other addresses first for a while, as nobody could be reached at this one.
+    /// Puts the other addresses first for a while, because a connection to this one failed.
     pub(crate) fn avoid(&self, addr: SocketAddr, now: Mono) {
         let mut inner = self.inner.lock();
         if let Some(known) = inner.addrs.iter_mut().find(|known| known.addr == addr) {
@@ -133,7 +133,7 @@ impl Name {
         &self.host
     }
 
-    /// True if a lookup is to be made now; marks it as under way.
+    /// True if a lookup is due. Marks it as in progress.
     fn take_due(&self, now: Mono, ttl: Duration) -> bool {
         let mut inner = self.inner.lock();
         let is_asked_once = ttl.is_zero() && !inner.addrs.is_empty();
@@ -190,7 +190,7 @@ impl Inner {
         format!("backend: host {host} is now {}", list.join(" "))
     }
 
-    /// Takes the addresses that were found; whether they are others than before. What is known of one that stays, stays.
+    /// Stores the new addresses. Returns whether they changed. The state of addresses that remain is kept.
     fn take_over(&mut self, mut found: Vec<SocketAddr>) -> bool {
         found.sort_unstable();
         found.dedup();

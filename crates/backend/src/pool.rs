@@ -24,10 +24,10 @@ use crate::error::{EPROTO, OpenError};
 use crate::names::Name;
 use crate::sealing::TlsPeer;
 
-/// Connections of a pool that one sweep looks at: a system call each, under the lock.
+/// Maximum number of a pool's connections that one sweep checks: each is a system call under the lock.
 const MAX_SWEEP: usize = 64;
 
-/// Number of the newest that are searched for one that needn't change its runtime, which takes three system calls.
+/// Number of the newest connections that are searched for one on this thread's runtime. Changing the runtime takes three system calls.
 const NEAR: usize = 32;
 
 /// All pools of the worker, by endpoint.
@@ -37,7 +37,7 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// The pool of an endpoint; backends of several VCLs share it. It goes with its last backend.
+    /// The pool of an endpoint, shared by backends of several VCLs. It is dropped with its last backend.
     pub(crate) fn pool(&self, endpoint: &Endpoint, name: Option<Arc<Name>>) -> Arc<Pool> {
         let mut pools = self.by_endpoint.lock();
         if let Some(pool) = pools.get(endpoint).and_then(Weak::upgrade) {
@@ -65,23 +65,23 @@ impl Pools {
 }
 
 pub(crate) struct Pool {
-    /// No other pool has it, nor had it.
+    /// A number that no other pool has or had.
     pub(crate) id: u64,
     pub(crate) endpoint: Endpoint,
     pub(crate) name: Option<Arc<Name>>,
     pub(crate) tls: Option<TlsPeer>,
-    /// The version that an origin with a choice has chosen last.
+    /// The version that an origin with a choice chose last.
     chosen: AtomicU8,
     wants_http1: AtomicBool,
     inner: Mutex<Inner>,
 }
 
-/// Version of HTTP of the next connection, as far as it is known.
+/// Version of HTTP of the next connection, if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Http1,
     Http2,
-    /// The origin will choose.
+    /// The origin will choose the version.
     Either,
 }
 
@@ -91,7 +91,7 @@ impl Expected {
 
 #[derive(Default)]
 struct Inner {
-    /// Oldest first: the end is taken.
+    /// Oldest first. Connections are taken from the end.
     idle: Vec<Idle>,
     /// Position at which the last sweep stopped.
     swept: usize,
@@ -104,7 +104,7 @@ struct Idle {
     since: Mono,
 }
 
-/// Facts about a connection that hold for all its life.
+/// Facts about a connection that never change.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerLabel {
     pub peer: Address,
@@ -161,7 +161,7 @@ impl PeerLabel {
 #[derive(Debug)]
 pub struct Locks {
     pub made: AtomicU64,
-    /// Gone with their pool.
+    /// Number of locks that are gone with their pool.
     pub gone: AtomicU64,
     pub taken: AtomicU64,
 }
@@ -175,7 +175,7 @@ impl Drop for Pool {
 }
 
 impl Pool {
-    /// The pool of a backend that has no endpoint: it stays empty.
+    /// The pool of a backend without an endpoint. It stays empty.
     pub(crate) fn alone() -> Arc<Pool> {
         LOCKS.made.fetch_add(1, Relaxed);
         Arc::new(Pool::new(Endpoint::default(), None))
@@ -205,17 +205,17 @@ impl Pool {
         }
     }
 
-    /// An origin that has chosen HTTP/2 wants HTTP/1.1 all the same (RFC 9113 7).
+    /// Notes that an origin which has chosen HTTP/2 requires HTTP/1.1 (RFC 9113 7).
     pub(crate) fn refuses_http2(&self) {
         self.wants_http1.store(true, Relaxed);
     }
 
-    /// True if only HTTP/1.1 is to be offered to an origin with a choice.
+    /// True if an origin with a choice is offered only HTTP/1.1.
     pub(crate) fn wants_http1(&self) -> bool {
         self.wants_http1.load(Relaxed)
     }
 
-    /// A connection was opened: whether HTTP/2 is spoken over it. A choice is remembered.
+    /// Records the origin's choice on a new connection. Returns whether it uses HTTP/2.
     ///
     /// # Errors
     /// The origin was to speak HTTP/2, and doesn't.
@@ -240,8 +240,8 @@ impl Pool {
         self.inner.lock()
     }
 
-    /// An idle connection whose peer neither closed it nor sent anything: the newest, or rather this thread's newest if it
-    /// is among the last [`NEAR`]. Only for a request that is `no_resend` is the system asked what the peer did.
+    /// Takes an idle connection that the peer has neither closed nor sent anything on. It is the newest, but this thread's newest if that
+    /// is among the last [`NEAR`]. The system is asked for the peer's actions only for a `no_resend` request.
     pub(crate) fn take(&self, no_resend: bool) -> Option<(Stream, Box<PeerLabel>)> {
         let here = rt::home();
         loop {
@@ -250,7 +250,7 @@ impl Pool {
                 let own = idle.iter().rev().take(NEAR).position(|idle| idle.stream.is_home(here));
                 idle.remove(idle.len().checked_sub(1 + own.unwrap_or(0))?)
             };
-            // Looked at outside of the lock: it may be a system call. What isn't usable is closed here.
+            // Checked outside the lock, since it may be a system call. Unusable connections are closed here.
             if self.is_current(&idle.label)
                 && (if no_resend { idle.stream.pending() } else { idle.stream.heard() }) == IdleState::Nothing
                 && let Ok(stream) = idle.stream.unpark()
@@ -260,7 +260,7 @@ impl Pool {
         }
     }
 
-    /// True if the connection leads to an address that the endpoint has now.
+    /// True if the connection leads to a present address of the endpoint.
     pub(crate) fn is_current(&self, label: &PeerLabel) -> bool {
         match (&self.name, label.peer) {
             (Some(name), Address::Inet(addr)) => name.has(addr),
@@ -291,11 +291,11 @@ impl Pool {
             }
             inner.swept = at;
         }
-        // Closed after the unlock.
+        // Closed after unlocking.
         gone.len()
     }
 
-    /// The error of a connection attempt so recent that another isn't made.
+    /// The error of a recent connection attempt, after which no other one is made yet.
     pub(crate) fn held_down(&self, now: Mono) -> Option<i32> {
         let mut inner = self.lock();
         let (until, errno) = inner.holddown?;
@@ -306,7 +306,7 @@ impl Pool {
         Some(errno)
     }
 
-    /// No attempt for `hold` from now on; an earlier end stands.
+    /// Forbids attempts for `hold` from now on. An earlier end isn't moved.
     pub(crate) fn hold_down(&self, now: Mono, hold: Duration, errno: i32) {
         let until = now.plus(hold.as_secs_f64());
         let mut inner = self.lock();

@@ -22,16 +22,16 @@ use crate::health::{Poke, PokeResult, ProbeState};
 use crate::trouble::Fault;
 use crate::{Backend, Director, Event, Health, ProbeSpec, Summary};
 
-/// Bytes of a response that are kept: enough for the status line.
+/// Number of kept bytes of a response: enough for the status line.
 const KEPT: usize = 127;
-/// Bytes of an interim response's head.
+/// Maximum size of an interim response's head, in bytes.
 const INTERIM_BYTES: usize = 8192;
 
 pub(crate) struct Probe {
     spec: ProbeSpec,
     request: Vec<u8>,
     state: Mutex<ProbeState>,
-    /// The state's judgement, to be read without its lock.
+    /// The judgement of the state, to be read without its lock.
     sick: AtomicBool,
     changed: AtomicU64,
 }
@@ -80,7 +80,7 @@ impl Probe {
         self.state.lock().details_json(out);
     }
 
-    /// Warm and cold start the probe's history anew.
+    /// Resets the probe's history, or takes over another VCL's, when the VCL goes warm or cold.
     pub(crate) fn event(&self, backend: &Backend, event: Event) {
         match event {
             Event::Warm => {
@@ -121,7 +121,7 @@ impl Probe {
         let state = self.snapshot();
         let was_good = state.happy() & 1 == 1;
         match state.is_sick() {
-            // Good answers that aren't enough yet are no failure.
+            // Too few good answers so far are no failure.
             true if was_good => {}
             true => backend.fails(Fault::Sick(state.message())),
             false => backend.is_probed_healthy(),
@@ -203,7 +203,7 @@ impl Probe {
         }
     }
 
-    /// Reads to the end and keeps the beginning of the final response.
+    /// Reads to the end and returns the beginning of the final response.
     async fn answer(&self, stream: &Stream, until: Option<Instant>) -> Result<Vec<u8>, IoError> {
         let (mut answer, mut buf) = (Answer::default(), vec![0; 8192]);
         loop {
@@ -217,7 +217,7 @@ impl Probe {
     }
 }
 
-/// The beginning of the response that is judged: interim responses before it say nothing of the backend's health (RFC 9110 15.2).
+/// The beginning of the response to judge. Preceding interim responses say nothing about the backend's health (RFC 9110 15.2).
 #[derive(Default)]
 struct Answer {
     kept: Vec<u8>,
@@ -225,7 +225,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Takes what came next.
+    /// Handles the next bytes.
     fn take(&mut self, mut bytes: &[u8]) {
         loop {
             let most = if self.is_interim() { INTERIM_BYTES } else { KEPT };
@@ -244,15 +244,14 @@ impl Answer {
         }
     }
 
-    /// True if another response follows what is kept. After 101 there is none, and too many are judged as what they
-    /// are.
+    /// True if another response follows the kept one. None follows 101. If there are too many, the last one is judged.
     fn is_interim(&self) -> bool {
         let status = status_of(&status_line(&self.kept));
         self.interims < MAX_INTERIM && status.is_some_and(|status| (100..200).contains(&status) && status != 101)
     }
 }
 
-/// Offset behind the empty line of the head at the beginning.
+/// Offset of the end of the head at the beginning, after the empty line.
 fn end_of_head(bytes: &[u8]) -> Option<usize> {
     let is_empty_line =
         |at: usize| bytes[at..].starts_with(b"\r\n").then_some(2).or(bytes[at..].starts_with(b"\n").then_some(1));
@@ -278,7 +277,7 @@ fn io_text(what: &str, error: &IoError) -> String {
     format!("{what} {errno} ({})", errno_text(errno))
 }
 
-/// The bytes before the first line end, as text that the log can hold.
+/// The bytes before the first line end, as text for the log.
 fn status_line(answer: &[u8]) -> String {
     let end = answer.iter().position(|&c| matches!(c, b'\r' | b'\n' | 0)).unwrap_or(answer.len());
     String::from_utf8_lossy(&answer[..end]).into_owned()
@@ -308,7 +307,7 @@ mod tests {
         assert_eq!(status_line(b"\xff\xfe"), "\u{fffd}\u{fffd}");
     }
 
-    /// The status line that is judged of an answer that comes whole, and in pieces of any size.
+    /// Checks which status line is judged, for an answer that arrives at once and in pieces of any size.
     fn check(answer: &str, wanted: &str) {
         for piece in 1..=answer.len() {
             let mut taken = Answer::default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the backends of all VCLs share: connection pools and the schedule of probes.
+//! State shared by the backends of all VCLs: connection pools and the schedule of probes.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl Backends {
     pub fn create(&self, vcl: &str, spec: BackendSpec) -> Arc<Backend> {
         let name = spec.endpoint.name.as_ref().map(|(host, port)| self.names.name(host, *port, &spec.found));
         if name.is_some() {
-            // Looked up by the thread that keeps house.
+            // The housekeeping thread looks the name up.
             self.prober.changed.notify_one();
         }
         let pool = match &spec.service {
@@ -50,13 +50,13 @@ impl Backends {
         backend
     }
 
-    /// Probes, looks names up and closes idle connections, for ever. Runs on the housekeeping thread's runtime.
+    /// Probes backends, looks names up and closes idle connections, for ever. Runs on the housekeeping thread's runtime.
     pub async fn housekeep(self: Arc<Self>) {
         let mut swept = self.env.clock.mono();
         loop {
             self.names.start_due();
             let wait = self.prober.start_due();
-            // Whichever comes first is fine; both lead to another look.
+            // Either event leads to another look.
             let _ = rt::timeout(wait.min(SWEEP_EVERY), self.prober.changed.notified()).await;
             if self.env.clock.mono().since(swept) >= SWEEP_EVERY.as_secs_f64() {
                 self.close_idle();
@@ -99,7 +99,7 @@ impl Prober {
         Self { env, jobs: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Probes the backend from now on.
+    /// Starts probing the backend.
     pub(crate) fn schedule(&self, backend: &Backend) {
         let job = Job { backend: backend.weak(), due: self.env.clock.mono(), running: false, poked: false };
         let mut jobs = self.jobs.lock();
@@ -109,12 +109,12 @@ impl Prober {
         self.changed.notify_one();
     }
 
-    /// Probes it no more; a poke that is under way comes to nothing.
+    /// Stops probing it. The result of a poke in progress is discarded.
     pub(crate) fn cancel(&self, backend: &Backend) {
         self.jobs.lock().retain(|job| !job.is_for(backend));
     }
 
-    /// The state of the same endpoint when another VCL probes it in the same way.
+    /// The state of the same endpoint, if another VCL probes it with the same settings.
     pub(crate) fn known_health(&self, of: &Backend) -> Option<ProbeState> {
         let poked: Vec<_> = {
             let jobs = self.jobs.lock();
@@ -130,13 +130,13 @@ impl Prober {
         poked.into_iter().find(same)?.probe.as_ref().map(|theirs| theirs.snapshot())
     }
 
-    /// Looks at the schedule now: a test moved the clock.
+    /// Checks the schedule now, because a test has moved the clock.
     #[cfg(test)]
     pub(crate) fn poke_now(&self) {
         self.changed.notify_one();
     }
 
-    /// Starts a task for each probe that is due; how long until the next one is.
+    /// Starts a task for each probe that is due. Returns the time until the next one.
     fn start_due(self: &Arc<Self>) -> Duration {
         let now = self.env.clock.mono();
         let mut next = Duration::MAX;

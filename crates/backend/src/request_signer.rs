@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a backend wants in each request to it, made of the request as VCL left it: signatures.
+//! Signatures: headers that a backend requires in each request, calculated from the request as VCL left it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use base::Real;
 pub struct Outgoing<'a> {
     pub method: &'a [u8],
     pub url: &'a [u8],
-    /// Names and values of its fields.
+    /// Names and values of the request's headers.
     pub fields: Vec<(&'a [u8], &'a [u8])>,
     pub body: OutgoingBody<'a>,
     pub now: Real,
@@ -17,22 +17,22 @@ pub struct Outgoing<'a> {
 
 pub enum OutgoingBody<'a> {
     None,
-    /// The body comes while it is sent.
+    /// The body arrives while it is sent.
     Streams,
-    /// All of it, in pieces.
+    /// The complete body, in pieces.
     Kept(Vec<&'a [u8]>),
 }
 
-/// Says which fields a request gets.
+/// Calculates additional headers of a request.
 pub trait RequestSigner: Send + Sync {
-    /// Names and values that take the place of those that the request has.
+    /// Names and values that replace those of the request.
     ///
     /// # Errors
     /// Why the request can't be sent: the fetch fails.
     fn fields(&self, request: &Outgoing<'_>) -> Result<Vec<(String, String)>, String>;
 }
 
-/// One of them, known by its place in memory.
+/// A signer, identified by its address in memory.
 #[derive(Clone)]
 pub struct RequestSignerRef(pub Arc<dyn RequestSigner>);
 

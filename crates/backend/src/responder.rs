@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! An exchange that a task of this thread answers, without a connection: the fetch has an [`Exchange`], the task a
-//! [`Responder`]. Bodies stream both ways and each side waits for the other.
+//! An exchange that a task of this thread answers, without a connection. The fetch has an [`Exchange`], the task a [`Responder`]. Bodies
+//! stream in both directions, and each side waits for the other.
 //!
-//! What is counted and logged is what HTTP/1 would have made of it: the response says how its body is framed, and that the
-//! connection closes.
+//! Counters and log records are those of HTTP/1: the response says how its body is framed, and that the connection closes.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,9 +22,9 @@ use crate::exchange::{
 };
 use crate::h1::broken;
 
-/// Bytes that may wait in one direction.
+/// Maximum number of unread bytes in one direction.
 const AHEAD: usize = 64 * 1024;
-/// Short pieces of a response are gathered up to this.
+/// Short pieces of a response are collected up to this size.
 const PIECE: usize = 16 * 1024;
 
 /// The reason why there is no whole response, for a log record.
@@ -72,7 +71,7 @@ struct Channel<T> {
     pieces: VecDeque<T>,
     bytes: usize,
     end: End,
-    /// The reader has gone, or wants no more.
+    /// True if the reader has gone, or wants no more.
     is_unread: bool,
 }
 
@@ -146,21 +145,21 @@ impl Shared {
         Poll::Pending
     }
 
-    /// True if the fetch gets something when it polls: a response's head, or that there will be none.
+    /// True if a poll of the fetch returns something: a response's head, or that there will be none.
     fn is_answered(&self) -> bool {
         self.response.is_some() || self.down.end != End::Open
     }
 }
 
-/// The end that the fetch has.
+/// The fetch's end of the exchange.
 struct Fetch {
     shared: Rc<RefCell<Shared>>,
     limits: RespLimits,
     to_head: bool,
-    /// The request's body has no known length.
+    /// True if the request's body has no known length.
     is_chunked: bool,
     body: BodyStatus,
-    /// Bytes of a body of known length that are to come.
+    /// Number of missing bytes of a body of known length.
     left: u64,
     piece: Vec<u8>,
     acct: Acct,
@@ -327,7 +326,7 @@ impl Fetch {
         if *status < 200 {
             return Err(HeadError::NotFinal);
         }
-        // It marks what Connection nominates; whether the connection persists is clear.
+        // This marks the headers that Connection nominates. The connection never persists.
         let close = hop::connection(beresp).map_or(SessClose::RxBad, |_| SessClose::RespClose);
         let body = match len {
             _ if self.to_head || matches!(status, 204 | 304) => BodyStatus::None,
@@ -352,7 +351,7 @@ impl Fetch {
     }
 }
 
-/// Bytes of a head as HTTP/1 has it.
+/// Size of a head in HTTP/1.
 fn wire_bytes(head: &Head) -> u64 {
     let mut out = crate::buffers::take();
     head.write_to(&mut out);
@@ -361,15 +360,15 @@ fn wire_bytes(head: &Head) -> u64 {
     bytes as u64
 }
 
-/// The answering end: a request and the way back. Dropped before [`Responder::finish`] it cuts the answer.
+/// The responding end: a request and the way back. Dropping it before [`Responder::finish`] cuts the response off.
 pub struct Responder {
     shared: Rc<RefCell<Shared>>,
     pub head: Head,
     pub target: Vec<u8>,
     pub has_body: bool,
-    /// The request's body has no known length.
+    /// True if the request's body has no known length.
     is_chunked: bool,
-    /// The response, until the fetch has it.
+    /// The response, until the fetch takes it.
     response: Option<Response>,
     output: Vec<u8>,
     sends_body: bool,
@@ -380,14 +379,14 @@ impl Drop for Responder {
     fn drop(&mut self) {
         let mut shared = self.shared.borrow_mut();
         shared.down.end(if self.is_finished { End::Whole } else { End::Cut });
-        // What is left of the request would be an error for its sender, before it has read the answer.
+        // The sender must not get an error for the rest of the request before it has read the response.
         shared.up.leave();
         shared.wake_fetch();
     }
 }
 
 impl Responder {
-    /// Waits for the request's head. Whether there comes one.
+    /// Waits for the request's head. Returns false if there won't be one.
     pub async fn begin(&mut self) -> bool {
         let request = poll_fn(|cx| {
             let mut shared = self.shared.borrow_mut();
@@ -406,7 +405,7 @@ impl Responder {
         true
     }
 
-    /// Ready once the fetch has given the exchange up.
+    /// Ready once the fetch has dropped the exchange.
     pub fn given_up(&self) -> impl Future<Output = ()> + use<> {
         let shared = self.shared.clone();
         poll_fn(move |cx| {
@@ -415,7 +414,7 @@ impl Responder {
         })
     }
 
-    /// The next bytes of the request's body; `None` at its end.
+    /// The next bytes of the request's body. `None` at its end.
     ///
     /// # Errors
     /// It is broken.
@@ -436,8 +435,8 @@ impl Responder {
         next.await.map_err(|()| format!("bad request body: {}", Http1Error::Truncated(cut).text()))
     }
 
-    /// Begins the answer, whose body has `len` bytes or, without that, as many as come. Fields of framing and of the
-    /// connection are the exchange's own.
+    /// Begins the response. Its body has `len` bytes, or an unknown number for `None`. Headers of framing and the connection are the
+    /// exchange's own.
     pub fn respond(&mut self, status: u16, reason: &[u8], fields: &[(&[u8], &[u8])], len: Option<u64>) {
         let reason = if reason.is_empty() { status::reason(status).as_bytes() } else { reason }.to_vec();
         let fields = fields.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
@@ -445,7 +444,7 @@ impl Responder {
         self.response = Some(Response { status, reason, fields, len });
     }
 
-    /// Sends more of the answer's body.
+    /// Sends more of the response's body.
     ///
     /// # Errors
     /// The fetch has gone.
@@ -460,7 +459,7 @@ impl Responder {
         if self.output.len() > PIECE { self.flush().await } else { Ok(()) }
     }
 
-    /// Passes gathered bytes on to the fetch.
+    /// Passes collected bytes on to the fetch.
     ///
     /// # Errors
     /// The fetch has gone.
@@ -484,7 +483,7 @@ impl Responder {
         Ok(())
     }
 
-    /// The answer is whole.
+    /// Completes the response.
     ///
     /// # Errors
     /// The fetch has gone.
@@ -494,7 +493,7 @@ impl Responder {
         Ok(())
     }
 
-    /// An answer without a body.
+    /// Sends a response without a body.
     ///
     /// # Errors
     /// The fetch has gone.

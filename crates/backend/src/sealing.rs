@@ -14,14 +14,14 @@ use tls::{Client, ErrorKind, Handshake};
 
 use crate::error::{EPROTO, ETIMEDOUT, OpenError};
 
-/// Sessions that a pool remembers, to take them up again: those of one server, eight tickets of TLS 1.3 at most.
+/// Maximum number of TLS sessions that a pool remembers for resumption. They are one server's; TLS 1.3 gives at most eight tickets.
 const SESSIONS: usize = 8;
 
 pub(crate) struct TlsPeer {
     name: String,
-    /// `Err`: why there can be none.
+    /// `Err`: the reason why TLS isn't possible.
     client: Result<Arc<Client>, String>,
-    /// The one that speaks HTTP/1.1 alone, where the other leaves the choice to the origin.
+    /// A client that speaks only HTTP/1.1, if `client` leaves the choice to the origin.
     http1: Option<Result<Arc<Client>, String>>,
 }
 
@@ -37,8 +37,7 @@ impl TlsPeer {
         }
     }
 
-    /// Shakes hands over a connection that has just been opened; counted either way. `http1`: HTTP/1.1 alone will do, where
-    /// the origin has a choice.
+    /// Does the handshake over a new connection, and counts its success or failure. `http1`: use HTTP/1.1 if the origin has a choice.
     pub(crate) async fn seal(
         &self,
         stream: Stream,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Backends that are no server: what a module, or a test, answers out of this process.
+//! Backends that are no server: a module or a test responds in this process.
 //!
-//! A fetch reaches one as it reaches any other, by an [`Exchange`], so that bodies stream both ways, each side waits for the
-//! other, and filters, timeouts and counters see no difference. There is no connection: `responder::exchange` makes one
-//! that a task of the fetch's thread answers.
+//! A fetch uses an [`Exchange`] as with any other backend. Bodies stream in both directions, each side waits for the other, and filters,
+//! timeouts and counters see no difference. There is no connection: `responder::exchange` makes an exchange that a task on the fetch's
+//! thread answers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::Exchange;
 
 /// A responder to requests in this process.
 pub trait Service: Send + Sync {
-    /// Begins an exchange, on this thread: one request and its answer. Must not block.
+    /// Begins an exchange on this thread: one request and its response. Must not block.
     fn exchange(&self) -> Box<dyn Exchange>;
 }
 
-/// A service, known by its place in memory.
+/// A service, identified by its address in memory.
 #[derive(Clone)]
 pub struct ServiceRef(pub Arc<dyn Service>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What VCL says about a backend and its probe (vcl-backend(7), vcl-probe(7)), after names were resolved.
+//! The declaration of a backend and its probe in VCL (vcl-backend(7), vcl-probe(7)), after names were resolved.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,8 +11,8 @@ pub struct BackendSpec {
     /// Name without the VCL's: `s1`.
     pub name: String,
     pub endpoint: Endpoint,
-    /// `.host_header`: Host of requests and probes that have none. VCL sets it to `.host` when the author doesn't;
-    /// `None` makes it the endpoint's address.
+    /// `.host_header`: Host of requests and probes that have none. VCL sets it to `.host` by default; `None` makes it the endpoint's
+    /// address.
     pub hosthdr: Option<String>,
     /// `.connect_timeout`; zero = the parameter.
     pub connect_timeout: Duration,
@@ -32,16 +32,16 @@ pub struct BackendSpec {
     pub found: Vec<SocketAddr>,
     /// `.probe`, or the VCL's default probe.
     pub probe: Option<ProbeSpec>,
-    /// Answers in this process, in the place of the endpoint.
+    /// Service in this process that responds instead of the endpoint.
     pub service: Option<ServiceRef>,
-    /// Adds to each request what the backend wants there: a signature.
+    /// Adds headers that the backend requires to each request: a signature.
     pub signer: Option<RequestSignerRef>,
-    /// Requests are sent to another backend while this one fails: it is a peer.
+    /// True for a peer: requests are sent to another backend while this one fails.
     pub is_optional: bool,
 }
 
 impl BackendSpec {
-    /// A backend that this process is itself.
+    /// A backend that is a service of this process.
     pub fn service(name: impl Into<String>, service: ServiceRef) -> Self {
         Self { service: Some(service), ..Self::new(name, Endpoint::default()) }
     }
@@ -86,7 +86,7 @@ pub struct ProbeSpec {
     pub threshold: u32,
     /// `.initial`; `None` = threshold - 1; never above the threshold.
     pub initial: Option<u32>,
-    /// `.expect_close`: the response must end with the connection; `false` also takes what came until the timeout.
+    /// `.expect_close`: the response must end with the connection. `false` also accepts the bytes received until the timeout.
     pub expect_close: bool,
 }
 

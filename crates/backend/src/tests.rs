@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Connections and probes against loopback sockets.
+//! Tests of connections and probes with loopback sockets.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     listener.accept().await.unwrap().0
 }
 
-/// A port that nobody listens on.
+/// A backend whose port has no listener.
 async fn nobody() -> BackendSpec {
     server().await.1
 }
@@ -65,14 +65,14 @@ fn shown(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Ends a use: whether the connection went back, and the log record's text.
+/// Ends a use. Returns whether the connection went back, and the log record's text.
 fn ended(conn: Conn, close: Option<SessClose>) -> (bool, String) {
     let mut text = Vec::new();
     let is_recycled = conn.finish(close, |parts| text = parts.concat());
     (is_recycled, shown(text))
 }
 
-/// Waits until a sweep finds an idle connection that the peer has closed or talked on.
+/// Waits until a sweep finds an idle connection that the peer has closed or sent bytes on.
 async fn swept(bed: &Bed) {
     while bed.backends.close_idle() == 0 {
         rt::yield_now().await;
@@ -129,7 +129,7 @@ fn closed_and_talkative_idle_connections_are_not_used() {
             swept(&bed).await;
             assert_eq!(bed.backends.idle(), 0);
         }
-        // And without a sweep in between.
+        // The same works without a sweep in between.
         backend.connect(&ConnectOpts::default()).await.unwrap().finish(None, |_| ());
         let peer = accept(&listener).await;
         let watch = backend.connect(&ConnectOpts::default()).await.unwrap();
@@ -155,7 +155,7 @@ fn a_request_that_cannot_be_sent_twice_has_the_system_asked() {
                 rt::sleep(Duration::from_millis(1)).await;
             }
             drop(peer);
-            // The runtime has not looked for events since then.
+            // The runtime hasn't checked for events since then.
             assert_eq!(backend.idle(&opts(no_resend)).is_some(), !no_resend);
         }
         assert!(backend.idle(&opts(false)).is_none(), "nothing is idle");
@@ -366,7 +366,7 @@ fn who_waited_for_a_backend_that_went_sick_is_told() {
         };
         rt::yield_now().await;
         backend.base().set_admin(AdminHealth::Sick, bed.clock.real());
-        // What runs, runs to its end, and the connection is kept for when the backend is well again.
+        // A running exchange continues to its end, and its connection is kept until the backend is healthy again.
         assert!(held.finish(None, |_| ()));
         waiting.await.unwrap();
         backend.base().set_admin(AdminHealth::Auto, bed.clock.real());
@@ -388,7 +388,7 @@ fn a_discarded_backend_ends_its_connections_in_order() {
         backend.event(Event::Cold);
         backend.event(Event::Discard);
         drop(backend);
-        // A fetch under way keeps what it needs; with it the last connection ends.
+        // A running fetch keeps the pool alive. The last connection ends with it.
         busy.tunnel().unwrap().write_all(b"x", None).await.unwrap();
         let mut got = [0];
         second.read_exact(&mut got).await.unwrap();
@@ -399,7 +399,7 @@ fn a_discarded_backend_ends_its_connections_in_order() {
     });
 }
 
-/// A backend that has a name, its addresses, and a thread that keeps house.
+/// A backend with a name, its addresses, and a housekeeping thread.
 struct Named {
     bed: Bed,
     backend: Arc<Backend>,
@@ -420,7 +420,7 @@ impl Named {
         self.bed.services.hosts.lock().insert("www.test".into(), addrs);
     }
 
-    /// The time for another lookup has come; waits for `lookups` in all.
+    /// Moves the clock to the next lookup, and waits for `lookups` in all.
     async fn looked_up(&self, lookups: u64) {
         self.bed.clock.advance(Duration::from_secs(31));
         while self.bed.services.main.backend_dns_lookup.get() < lookups {
@@ -575,7 +575,7 @@ fn timeouts_come_from_bereq_then_backend_then_parameter() {
     assert_eq!(backend.timeouts(Duration::from_secs(1), Duration::from_secs(2)).between_bytes.as_secs(), 2);
 }
 
-/// Answers one probe with `answer` and returns what was asked.
+/// Responds to one probe with `answer` and returns the request.
 async fn answer(listener: &TcpListener, answer: &[u8]) -> Vec<u8> {
     let mut peer = accept(listener).await;
     let mut asked = Vec::new();
@@ -610,14 +610,14 @@ fn probes_make_backends_healthy_and_sick_and_a_reload_keeps_that() {
         assert!(record.ends_with(" \"HTTP/1.1 200 Fine\""), "{record}");
         assert!(backend.healthy(bed.clock.real()).ok && backend.vbe().happy.get() == 1);
 
-        // Another VCL with the same backend knows at once.
+        // Another VCL with the same backend takes over the state at once.
         let reloaded = bed.backends.create("vcl2", spec);
         reloaded.event(Event::Warm);
         assert!(reloaded.healthy(bed.clock.real()).ok);
         backend.event(Event::Discard);
         drop(backend);
 
-        // Two bad answers in a row: the window is through.
+        // Two bad responses in a row use up the window.
         answer(&listener, b"HTTP/1.1 503 Down\r\n\r\n").await;
         let records = bed.services.health_log.lock().len();
         logged(&bed, records.max(6)).await;
@@ -668,7 +668,7 @@ fn a_slow_probe_fails_unless_it_need_not_end() {
     });
 }
 
-/// Says what it was asked for.
+/// A service that responds with the request's target.
 struct Echo;
 
 impl Service for Echo {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Lines for the operator about backends that fail: one for each cause of an outage, and one when the backend answers again.
+//! Messages for the operator about backends that fail: one for each cause of an outage, and one when the backend responds again.
 //!
-//! A backend keeps a few bytes of state, so that backends that are made up at run time need no table. [`LineBudget`] bounds the lines
-//! of all of them together. A success costs one relaxed load while there is nothing to report.
+//! A backend keeps a few bytes of state, so backends that are made at run time need no table. [`LineBudget`] limits the lines of all of
+//! them together. A success costs one relaxed load while there is nothing to report.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,18 +13,18 @@ use tables::proxy_error::ProxyError;
 
 use crate::error::{ETIMEDOUT, OpenError, errno_text};
 
-/// Outages of one backend that are reported within [`OUTAGE_SECONDS`].
+/// Maximum number of outages of one backend that are reported within [`OUTAGE_SECONDS`].
 const MAX_OUTAGES: u8 = 5;
 /// Seconds over which the outages of one backend are counted.
 const OUTAGE_SECONDS: f64 = 600.0;
-/// Lines of all backends within [`BUDGET_SECONDS`].
+/// Maximum number of lines of all backends within [`BUDGET_SECONDS`].
 const MAX_LINES: u32 = 30;
 /// Seconds over which the lines of all backends are counted.
 const BUDGET_SECONDS: f64 = 60.0;
-/// Characters of a cause's text that are printed: a peer may have chosen them.
+/// Maximum length of a cause's text in characters. A peer may have chosen it.
 const MAX_CHARS: usize = 200;
 
-/// Error numbers of connection attempts, by what they mean to whoever is told of the failure.
+/// Error numbers of connection attempts, grouped by their meaning for the operator.
 const ECONNREFUSED: i32 = 111;
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
@@ -38,9 +38,9 @@ const EHOSTUNREACH: i32 = 113;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault<'a> {
     Connect(i32),
-    /// A connection attempt shortly before has failed, and none is made now.
+    /// A recent connection attempt has failed, and no new one is made yet.
     HeldDown,
-    /// As many connections as `.max_connections` allows are in use.
+    /// The number of connections in use has reached `.max_connections`.
     Busy,
     NoAddress(&'a str),
     /// The TLS handshake failed: the type of error, and the reason.
@@ -51,7 +51,7 @@ pub enum Fault<'a> {
     Sick(&'a str),
     Closed,
     Late,
-    /// It didn't take the request in time.
+    /// The backend didn't take the request in time.
     Stuck,
     /// The backend's address is one of this server's own listeners, and the request came back.
     Loop,
@@ -60,7 +60,7 @@ pub enum Fault<'a> {
 }
 
 impl Fault<'static> {
-    /// The backend has refused the request unseen, also where that was sent again.
+    /// The backend has refused the request unprocessed, also the second time.
     pub const REFUSED: Self = Fault::Invalid(ProxyError::HttpResponseIncomplete, "refused by the backend");
 }
 
@@ -104,7 +104,7 @@ impl<'a> Fault<'a> {
                 ENETUNREACH | EHOSTUNREACH => ProxyError::DestinationIpUnroutable,
                 EPERM | EACCES => ProxyError::DestinationIpProhibited,
                 ECONNRESET => ProxyError::ConnectionTerminated,
-                // What this host lacks: file descriptors, ports.
+                // This host lacks file descriptors or ports.
                 ENFILE | EMFILE | EADDRNOTAVAIL => ProxyError::ProxyInternalError,
                 _ => ProxyError::DestinationUnavailable,
             },
@@ -119,7 +119,7 @@ impl<'a> Fault<'a> {
         }
     }
 
-    /// The same fault without what only an operator should read: names of hosts, and words that a peer has chosen.
+    /// The same fault without details that only an operator should read: host names, and text that a peer has chosen.
     #[must_use]
     pub fn without_names(self) -> Self {
         match self {
@@ -139,7 +139,7 @@ impl<'a> Fault<'a> {
     }
 }
 
-/// The bit of the probe's verdict, which only the probe takes back.
+/// The bit of the probe's verdict. Only the probe clears it.
 const SICK: u16 = 1 << 6;
 
 impl fmt::Display for Fault<'_> {
@@ -165,7 +165,7 @@ impl fmt::Display for Fault<'_> {
     }
 }
 
-/// The operating system's text within a sentence.
+/// The operating system's error text, for use within a sentence.
 fn lower(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
@@ -187,17 +187,18 @@ pub(crate) struct Trouble {
 struct Outage {
     /// The bits of the causes since the backend last answered.
     causes: u16,
-    /// Neither its causes nor its end are reported: there were too many lately.
+    /// True if neither its causes nor its end are reported, because there were too many lately.
     is_silent: bool,
-    /// The last failure's text, and when it was.
+    /// Time and text of the last failure.
     last: Option<(Mono, String)>,
-    /// Outages reported since `since`.
+    /// Number of outages reported since `since`.
     count: u8,
     since: Option<Mono>,
 }
 
 impl Trouble {
-    /// Takes a failure in, and its effect on requests. The text after the backend's name and address, if the operator is to be told.
+    /// Records a failure and its effect on requests. Returns the text after the backend's name and address, if the operator is to be
+    /// informed.
     pub fn fails(&self, fault: Fault<'_>, effect: &str, now: Mono) -> Option<String> {
         let text = printable(&fault.to_string());
         let mut outage = self.outage.lock();
@@ -216,12 +217,12 @@ impl Trouble {
         })
     }
 
-    /// The backend sent a response. True if the operator is to be told.
+    /// Records a response of the backend. Returns true if the operator is to be informed.
     pub fn answers(&self) -> bool {
         self.is_failing.load(Ordering::Relaxed) && self.recover(!SICK)
     }
 
-    /// The probe judges the backend healthy. True if the operator is to be told.
+    /// Records that the probe judges the backend healthy. Returns true if the operator is to be informed.
     pub fn is_healthy(&self) -> bool {
         self.is_failing.load(Ordering::Relaxed) && self.recover(u16::MAX)
     }
@@ -238,7 +239,7 @@ impl Trouble {
         is_over && !outage.is_silent
     }
 
-    /// The last failure, if the backend hasn't answered since, and when it was.
+    /// Time and text of the last failure, if the backend hasn't responded since.
     pub fn last(&self) -> Option<(Mono, String)> {
         self.outage.lock().last.clone()
     }
@@ -267,7 +268,7 @@ struct Spent {
 }
 
 impl LineBudget {
-    /// The line to print instead of `line`: itself, a last word, or none.
+    /// The line to print instead of `line`: the same, a final notice, or none.
     pub fn spend(&self, line: String, now: Mono) -> Option<String> {
         let mut spent = self.0.lock();
         if spent.since.is_none_or(|since| now.since(since) >= BUDGET_SECONDS) {

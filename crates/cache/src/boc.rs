@@ -21,10 +21,9 @@ use crate::digest::Digest;
 use crate::objcore::HeadBlock;
 use crate::purge::Purge;
 
-/// A fetch failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FetchFailed {
-    /// How, in words for the log.
+    /// Description of the failure for the log.
     pub reason: &'static str,
     /// The registered type of error, where a cause is known.
     pub error: Option<ProxyError>,

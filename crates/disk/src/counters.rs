@@ -53,9 +53,9 @@ counters! {
     bytes_read;
     /// Operations that the device was too slow for.
     stalls;
-    /// Reads that failed.
+    /// Number of reads that failed.
     read_errors;
-    /// Writes that failed.
+    /// Number of writes that failed.
     write_errors;
     /// Times that bringing to stable storage failed.
     sync_errors;
@@ -63,7 +63,7 @@ counters! {
     checksum_errors;
     /// Segments that aren't written again, because of such errors.
     segments_quarantined;
-    /// Objects put.
+    /// Number of objects written.
     puts;
     /// Bytes appended to segments, all told.
     bytes_written;
@@ -79,13 +79,13 @@ counters! {
     puts_failed;
     /// Objects written and not kept, as the index has reached its bound.
     index_full;
-    /// Objects removed.
+    /// Number of objects removed.
     removed;
     /// Objects that went with their segment.
     reclaimed;
     /// Objects that were written anew, as they had been used, before their segment was reclaimed.
     moved;
-    /// Segments reclaimed.
+    /// Number of segments reclaimed.
     segments_reclaimed;
     /// Segments that were found without a whole table, whose entries were read instead.
     segments_scanned;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `Proxy-Status` (RFC 9209): why a response was made here, for those who see nothing but the response.
+//! `Proxy-Status` (RFC 9209): the reason why a response was made here, for clients that see only the response.
 //!
-//! Only responses that are made here have it. What comes from an origin keeps the header as it came.
+//! Only responses that are made here have it. A response from an origin keeps the header as it came.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -10,18 +10,17 @@ use backend::{Backend, Director, Fault};
 use params::Params;
 use tables::proxy_error::ProxyError;
 
-/// The header.
 pub const PROXY_STATUS: &str = "Proxy-Status";
 
-/// The value of the parameter `proxy_status` by which the header names addresses and hosts.
+/// Value of the parameter `proxy_status` that puts addresses and host names into the header.
 const ADDRESS: &str = "address";
 
-/// Why a response is made here.
+/// The reason why a response is made here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// `None` where no registered type says it: VCL has turned a response of the origin into another one.
+    /// `None` if no registered type applies: VCL has replaced a response of the origin.
     pub error: Option<ProxyError>,
-    /// In words. Empty where the type says it all.
+    /// A description in words. Empty if the type says it all.
     details: Cow<'static, str>,
     next_hop: Option<String>,
     received_status: Option<u16>,
@@ -32,13 +31,12 @@ impl Cause {
         Cause { error: Some(error), details: details.into(), next_hop: None, received_status: None }
     }
 
-    /// A backend's fault.
     pub fn of_fault(fault: Fault<'_>, params: &Params) -> Self {
         let told = if names_hosts(params) { fault } else { fault.without_names() };
         Cause { details: told.to_string().into(), ..Cause::new(fault.proxy_error(), "") }
     }
 
-    /// VCL has chosen this status. `None`: the response is no error, and as good as an origin's.
+    /// The cause for a status that VCL has chosen. `None` if the status is no error.
     pub fn of_vcl(status: u16, was_forwarded: bool) -> Option<Self> {
         let error = match status % 1000 {
             403 if !was_forwarded => Some(ProxyError::HttpRequestDenied),
@@ -50,21 +48,21 @@ impl Cause {
         Some(Cause { error, details: "VCL has chosen this response".into(), next_hop: None, received_status: None })
     }
 
-    /// The request was sent to that backend, or was about to be.
+    /// Adds the backend that the request was or would have been sent to.
     #[must_use]
     pub fn at(mut self, backend: Option<&Backend>, params: &Params) -> Self {
         self.next_hop = backend.and_then(|backend| next_hop(backend, params));
         self
     }
 
-    /// The origin had answered with that status; 0: it hadn't.
+    /// Adds the status of the origin's response. 0 if there was none.
     #[must_use]
     pub fn after(mut self, status: u16) -> Self {
         self.received_status = (status != 0).then_some(status);
         self
     }
 
-    /// The header's value; `None` where the parameter `proxy_status` is off.
+    /// The header's value. `None` if the parameter `proxy_status` is off.
     pub fn value(&self, params: &Params) -> Option<String> {
         (params.proxy_status != "off").then(|| self.text())
     }
@@ -93,7 +91,7 @@ fn names_hosts(params: &Params) -> bool {
     params.proxy_status == ADDRESS
 }
 
-/// The backend's name, or its address where the operator wants that. Names that modules make often have an address in them.
+/// The backend's name, or its address if the parameter says so. Names made by modules often contain an address.
 fn next_hop(backend: &Backend, params: &Params) -> Option<String> {
     if names_hosts(params) && !backend.is_service() {
         return Some(backend.spec().endpoint.to_string());
@@ -101,13 +99,13 @@ fn next_hop(backend: &Backend, params: &Params) -> Option<String> {
     Some(backend.name()).filter(|name| names_hosts(params) || is_identifier(name)).map(str::to_owned)
 }
 
-/// Whether VCL could declare a backend of that name.
+/// True if VCL could declare a backend of that name.
 fn is_identifier(name: &str) -> bool {
     let is_part = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.bytes().all(is_part)
 }
 
-/// A token, where the text is one (RFC 8941, 3.3.4), else a string.
+/// Writes a token if the text is a valid one (RFC 8941, 3.3.4), else a string.
 fn push_item(out: &mut String, text: &str) {
     let is_part = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&c);
     let is_token = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '*') && text.bytes().all(is_part);
@@ -117,7 +115,7 @@ fn push_item(out: &mut String, text: &str) {
     }
 }
 
-/// A string (RFC 8941, 3.3.3): printable ASCII. A `?` takes the place of anything else.
+/// Writes a string (RFC 8941, 3.3.3) of printable ASCII. Other characters become `?`.
 fn push_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars().take(MAX_CHARS) {
@@ -130,7 +128,7 @@ fn push_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Characters of a string, which a peer may have chosen.
+/// Maximum length of a string in characters. A peer may have chosen its text.
 const MAX_CHARS: usize = 200;
 
 #[cfg(test)]

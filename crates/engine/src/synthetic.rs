@@ -24,13 +24,13 @@ impl SyntheticResponse {
         self.cause = Cause::of_vcl(status, was_forwarded).map(Box::new);
     }
 
-    /// It is to have that status, as the engine can't do what was asked for: why.
+    /// Sets the status for an error of the engine, which couldn't do what was asked for, and the error's details.
     pub fn ask_because(&mut self, status: u16, error: ProxyError, details: &'static str) {
         (self.status, self.reason) = (status, None);
         self.cause = Some(Box::new(Cause::new(error, details)));
     }
 
-    /// As [`SyntheticResponse::ask_because`], with a reason phrase.
+    /// Like [`SyntheticResponse::ask_because`], with a reason phrase.
     pub fn ask_in_words(&mut self, status: u16, reason: &str, error: ProxyError) {
         self.ask_because(status, error, "");
         self.reason = Some(reason.into());

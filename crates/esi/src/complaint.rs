@@ -37,9 +37,9 @@ pub enum Complaint {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Counted in `MAIN.esi_errors`.
+    /// An error, counted in `MAIN.esi_errors`.
     Error,
-    /// Counted in `MAIN.esi_warnings`.
+    /// A warning, counted in `MAIN.esi_warnings`.
     Warning,
     /// Not counted at all.
     Info,

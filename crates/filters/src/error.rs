@@ -34,7 +34,7 @@ pub enum FilterError {
 }
 
 impl FilterError {
-    /// Whether the body is to blame, which isn't what its content coding says.
+    /// True if the body isn't valid in its declared content coding; false if the filter itself failed.
     pub fn is_of_content(&self) -> bool {
         match self {
             Self::InvalidGzip(_)

@@ -27,9 +27,9 @@ pub struct Part {
 /// thousand ranges is a thousand short pieces of work, not one long one.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PartHeads {
-    /// Bytes before `LOW-HIGH`.
+    /// The bytes that precede `LOW-HIGH`.
     pub before: Vec<u8>,
-    /// Bytes after `LOW-HIGH`.
+    /// The bytes that follow `LOW-HIGH`.
     pub after: Vec<u8>,
 }
 

@@ -23,7 +23,6 @@ pub(crate) struct SendLimits {
 pub(crate) enum Wait {
     /// Look again after that much more waiting.
     For(Duration),
-    /// No limit.
     Forever,
     /// The client's time is over.
     Over,

@@ -108,7 +108,7 @@ impl HeadError {
         }
     }
 
-    /// Whether what came doesn't even begin as a request does.
+    /// True if the input doesn't even begin like a request.
     pub fn is_of_start_line(&self) -> bool {
         matches!(self, Self::LeadingBlanks | Self::BadStartLine | Self::BadMethod | Self::BadVersion)
     }

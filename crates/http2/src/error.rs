@@ -125,9 +125,9 @@ abuses! {
     Continuation "continuation" "Too many CONTINUATION frames";
     /// Bytes of one field section, as it is sent.
     SectionBytes "section_bytes" "Field section too large";
-    /// SETTINGS frames.
+    /// SETTINGS frames that the peer sent.
     Settings "settings" "Too many SETTINGS frames";
-    /// PING frames.
+    /// PING frames that the peer sent.
     Ping "ping" "Too many PING frames";
     /// PRIORITY and PRIORITY_UPDATE frames.
     Priority "priority" "Too many PRIORITY frames";

@@ -77,7 +77,7 @@ impl Meter {
         self.count_many(1, now, limit, period)
     }
 
-    /// Counts `count` events.
+    /// Like [`Meter::count`], for several events at once.
     pub fn count_many(&mut self, count: u32, now: f32, limit: u32, period: u32) -> bool {
         let leaked = (now - self.at).max(0.0) * limit as f32 / period.max(1) as f32;
         (self.spent, self.at) = ((self.spent - leaked).max(0.0) + count as f32, now);

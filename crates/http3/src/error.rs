@@ -63,9 +63,9 @@ impl Code {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// One request ends.
+    /// The error ends one request.
     Stream,
-    /// All of them end.
+    /// The error ends the connection.
     Connection,
 }
 

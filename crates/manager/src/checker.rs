@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! VCL is checked in a short-lived process of this same program, with limits on CPU time and memory and as the jail's
-//! user, so that no source can harm the manager, which never parses VCL itself.
+//! VCL is checked in a short-lived process of this same program, with limits on CPU time and memory and as the jail's user. No source can
+//! harm the manager, which never parses VCL itself.
 //!
-//! The checker reads a request on stdin, writes what it made to stdout, and what it has to say to stderr. Status 0: the
-//! VCL is good, stdout holds the labels it returns to, the files of keys it names, which the manager reads itself (`originkeys`), and a bundle
-//! of every source it read, for the worker to compile again. Status 2: it isn't, stderr says why.
+//! The checker reads a request on stdin and writes its result to stdout and messages to stderr. Status 0: the VCL is valid. stdout has the
+//! labels that it returns to, the key files that it names, which the manager reads itself (`originkeys`), and a bundle of every source it
+//! read, which the worker compiles again. Status 2: the VCL is invalid, and stderr has the reason.
 
 mod child;
 pub mod glob;
@@ -18,8 +18,8 @@ pub use parent::{Checker, Outcome};
 pub use sources::DiskSources;
 pub use wire::{Good, Request, SINCE_4_1, Source};
 
-/// The program name under which this executable is the checker.
+/// Program name under which this executable is the checker.
 pub const PROGRAM: &str = "lacquer-vcc";
 
-/// The bundle's file within the directory of a VCL.
+/// Name of the bundle's file within a VCL's directory.
 pub const BUNDLE: &str = "vcl.bundle";

@@ -15,7 +15,7 @@ pub enum Mode {
     /// Background; the caller's process waits for the start's outcome.
     #[default]
     Daemon,
-    /// Foreground (-F).
+    /// -F: foreground, log lines on stderr.
     Foreground,
     /// -d: foreground, CLI on stdin and stdout, worker not started.
     Debug,

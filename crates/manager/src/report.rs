@@ -9,9 +9,8 @@ use sys::syslog;
 pub enum Severity {
     Error,
     Info,
-    /// Detail for debugging.
     Debug,
-    /// Somebody without the secret.
+    /// A client failed to authenticate at the CLI.
     Security,
     /// CLI traffic; syslog only, when `syslog_cli_traffic` is on.
     Cli,

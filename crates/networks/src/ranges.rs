@@ -79,7 +79,6 @@ impl Ranges {
         self.0[..after].last().filter(|range| address <= range.last).map(|range| range.owner)
     }
 
-    /// Number of ranges.
     pub fn len(&self) -> usize {
         self.0.len()
     }

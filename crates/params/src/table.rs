@@ -58,7 +58,7 @@ macro_rules! limit {
     };
 }
 
-/// Whether the names are in ascending order, each once.
+/// True if the names are unique and in ascending order.
 const fn is_sorted(names: &[&str]) -> bool {
     let mut at = 1;
     while at < names.len() {

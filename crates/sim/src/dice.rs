@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// The generator splitmix64.
+/// The random number generator splitmix64.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 

@@ -55,7 +55,6 @@ impl Limit {
         self.busy.load(Relaxed)
     }
 
-    /// Number that wait.
     #[inline]
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Relaxed)

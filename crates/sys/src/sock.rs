@@ -34,13 +34,13 @@ impl fmt::Display for Name {
     }
 }
 
-/// Whether connections to `address`, one of this host's, go to a socket that listens on `listener`.
+/// True if a socket that listens on `listener` gets connections to `address`, one of this host's.
 pub fn takes(listener: SocketAddr, address: SocketAddr) -> bool {
     let is_any = listener.ip().is_unspecified() && listener.is_ipv4() == address.is_ipv4();
     listener.port() == address.port() && (is_any || listener.ip() == address.ip())
 }
 
-/// Whether an address is one of this host's. Nothing is sent.
+/// True if an address is one of this host's. No packet is sent.
 pub fn is_own_address(ip: IpAddr) -> bool {
     let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     // The kernel reaches an address of its own from that address. To bind it would prove nothing: ip_nonlocal_bind allows any.

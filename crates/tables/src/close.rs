@@ -40,7 +40,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The peer closed.
+    /// The peer closed the connection.
     RemClose "REM_CLOSE" sc_rem_close false "Client Closed";
     /// The client asked for it (`Connection: close`).
     ReqClose "REQ_CLOSE" sc_req_close false "Client requested close";
@@ -56,11 +56,11 @@ reasons! {
     RxOverflow "RX_OVERFLOW" sc_rx_overflow true "Received buffer overflow";
     /// Too slow in sending a head.
     RxTimeout "RX_TIMEOUT" sc_rx_timeout true "Receive timeout";
-    /// Nothing for `timeout_idle`.
+    /// No data arrived within `timeout_idle`.
     RxCloseIdle "RX_CLOSE_IDLE" sc_rx_close_idle false "timeout_idle reached";
     /// The end of a piped transaction.
     TxPipe "TX_PIPE" sc_tx_pipe false "Piped transaction";
-    /// Writing failed.
+    /// Writing to the connection failed.
     TxError "TX_ERROR" sc_tx_error true "Error transaction";
     /// The end of a body without framing.
     TxEof "TX_EOF" sc_tx_eof false "EOF transmission";
@@ -74,7 +74,6 @@ reasons! {
     RangeShort "RANGE_SHORT" sc_range_short true "Insufficient data for range";
     /// HTTP/2 is not accepted here.
     ReqHttp20 "REQ_HTTP20" sc_req_http20 true "HTTP2 not accepted";
-    /// VCL failed.
     VclFailure "VCL_FAILURE" sc_vcl_failure true "VCL failure";
 }
 

@@ -14,7 +14,7 @@ macro_rules! types {
             /// Every type, in the order of the RFC.
             pub const ALL: &'static [ProxyError] = &[$(ProxyError::$variant),*];
 
-            /// The registered name.
+            /// The name in IANA's registry of proxy error types.
             pub const fn word(self) -> &'static str {
                 match self { $(ProxyError::$variant => $word,)* }
             }

@@ -4,7 +4,7 @@
 /// The treatment that tools give a tag's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagKind {
-    /// Printable text.
+    /// The data is printable text.
     Plain,
     /// May hold control bytes: tools quote it.
     Unsafe,

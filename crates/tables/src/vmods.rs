@@ -117,12 +117,12 @@ impl Func {
         Func { effect: Effect::Pure, is_local: true, ..self }
     }
 
-    /// Makes it [`Effect::Waits`].
+    /// Sets [`Func::effect`] to [`Effect::Waits`].
     pub const fn waits(self) -> Func {
         Func { effect: Effect::Waits, ..self }
     }
 
-    /// Makes it [`Effect::Blocks`].
+    /// Sets [`Func::effect`] to [`Effect::Blocks`].
     pub const fn blocks(self) -> Func {
         Func { effect: Effect::Blocks, ..self }
     }

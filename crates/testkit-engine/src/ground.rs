@@ -17,9 +17,8 @@ use vrt::LoadedVcl;
 
 /// Counters, and a directory for logs. A thread may make one engine after the other on it.
 pub struct Ground {
-    /// The counters `MAIN.*`.
     pub main: &'static Main,
-    /// Those of an index of tags, for `cache::Cache::enable_tags`.
+    /// Counters of an index of tags, for `cache::Cache::enable_tags`.
     pub tags: &'static Xkey,
     no_hit: &'static NoHitCounts,
     stores: [&'static Sma; 2],

@@ -100,7 +100,6 @@ impl SimulatedHome {
         waiting.into_values().map(Waker::wake).count()
     }
 
-    /// Number that wait.
     pub fn waiting(&self) -> usize {
         self.table().waiting.len()
     }

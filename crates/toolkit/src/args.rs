@@ -26,7 +26,6 @@ use std::time::Duration;
 
 use base::text;
 
-/// The next argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg<'a> {
     /// One of `-h`, `-?`, `--help`.

@@ -10,7 +10,7 @@ use fancy_regex::{BytesMode, Regex, RegexBuilder};
 
 use super::MatchError;
 
-/// The parameter `pcre2_match_limit`.
+/// The value of the parameter `pcre2_match_limit`.
 pub(super) static LIMIT: AtomicU32 = AtomicU32::new(10_000);
 const SIZE_LIMIT: usize = 8 << 20;
 const MAX_INSTRUCTIONS: usize = 200_000;

@@ -10,7 +10,7 @@ use super::node::{At, ByteSet, Greed, Node};
 pub(super) enum Dialect {
     /// regex-automata. Subjects don't end in a newline, or the pattern doesn't heed it.
     Linear,
-    /// The engine fancy-regex.
+    /// The backtracking engine of fancy-regex.
     Backtracking,
 }
 

@@ -45,7 +45,7 @@ impl<K: Hash + Eq, V> BoundedMap<K, V> {
         BoundedMap { entries, index, ..Self::default() }
     }
 
-    /// Number of entries.
+    /// Number of entries that are kept.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

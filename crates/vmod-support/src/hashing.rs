@@ -26,7 +26,7 @@ impl Hashing {
         self.0.update(data);
     }
 
-    /// The finished hash.
+    /// Finishes the hash and returns it.
     pub fn finish(self) -> Vec<u8> {
         self.0.finalize().into_vec()
     }

@@ -227,7 +227,7 @@ struct FrozenSet {
 
 struct Key {
     text: Text,
-    /// The element's number.
+    /// Number of the element that the key belongs to.
     element: usize,
     /// The longest other key that is a prefix of it.
     prefix: Option<usize>,

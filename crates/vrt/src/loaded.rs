@@ -72,7 +72,7 @@ pub struct LoadError(pub String);
 pub struct LoadedVcl {
     /// The name given by `vcl.load`.
     pub name: String,
-    /// The compiled program.
+    /// The program that the VCL was compiled to.
     pub program: Program,
     /// Backends in the order of their declarations; `None` for `backend x none;`.
     pub backends: Vec<Option<Arc<dyn Director>>>,

@@ -110,7 +110,7 @@ pub struct Line {
 /// Count and cost of one of the built-in subroutines, with all that it calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Subroutine {
-    /// The built-in subroutine.
+    /// The built-in subroutine that was measured.
     pub method: Method,
     /// Number of its runs.
     pub runs: u64,

@@ -22,7 +22,7 @@ const READ_BYTES: usize = 16 << 10;
 /// The call to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// The path, `/package.Service/Method`.
+    /// Path of the form `/package.Service/Method`.
     pub path: &'a str,
     /// Further fields: names in lower case, and values.
     pub fields: &'a [(String, String)],

@@ -82,7 +82,7 @@ pub struct Worker {
     pub costs: Option<&'static Costs>,
     /// Room for the log that isn't reserved yet: that waits until connections are taken.
     pub log_room: Mutex<Option<Reservation>>,
-    /// Milliseconds of `debug.shutdown.delay`.
+    /// Value of `debug.shutdown.delay`, in milliseconds.
     pub shutdown_delay_ms: AtomicU64,
 }
 

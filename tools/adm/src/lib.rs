@@ -30,7 +30,6 @@ const OPTSTRING: &str = "hn:pS:T:t:";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Show {
-    /// The body alone.
     Script,
     /// The status and the body.
     Interactive,

@@ -88,9 +88,9 @@ pub fn gravest(name: Option<&str>, address: Option<&str>, secret: Option<&str>) 
 /// rest of the machine's is `lacquer doctor`'s alone: much of it never changes, and lists of connections are long.
 const PAGE: [&str; 6] = ["server", "errors", "disk-full", "file-table", "memory-pressure", "cgroup-memory"];
 
-/// What is wrong with the server of `workdir` at this moment, for `lacquer watch`: findings as in the JSON report. `now` and `before` are its
-/// counters now and a minute ago (the manager's: an hour ago), `sick` its sick backends with the reason; `errors` are the requests of late,
-/// the errors of 500 and above among them, and these by URL.
+/// Runs the rules of `PAGE` for `lacquer watch`; returns findings as in the JSON report. `now` and `before` are the counters of the
+/// server of `workdir` now and a minute ago (the manager's: an hour ago). `sick` has the sick backends with the reason. The last tuple
+/// counts recent requests, their errors with a status of 500 or above, and these errors by URL.
 pub fn findings(
     workdir: &Path,
     now: &[CounterValue],

@@ -10,7 +10,7 @@ use admin::{Connection, Door, is_good};
 use serde_json::Value;
 use shm::reader::{CounterValue, Reader};
 
-/// See [`Server::span`].
+/// Span of time, if it isn't known from when it counts. See [`Server::span`].
 const WATCHED: &str = "while it was watched";
 
 use crate::reach;
@@ -32,9 +32,9 @@ pub struct Backend {
     /// Addresses in the order in which they are tried, separated by `, `: `127.0.0.1:8080`, `name:80`, `/path`. Empty of a genuine
     /// varnishd.
     pub address: String,
-    /// Why its requests fail, if it hasn't answered since.
+    /// The reason why its requests fail, if none has succeeded since.
     pub failure: Option<String>,
-    /// What became of a connection from here, made because fetches fail.
+    /// The result of a test connection, made because fetches fail.
     pub reached: Option<String>,
 }
 

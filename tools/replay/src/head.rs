@@ -37,7 +37,6 @@ impl Unsent {
         Unsent::NoTime,
     ];
 
-    /// Index in [`Unsent::ALL`].
     pub fn place(self) -> usize {
         Unsent::ALL.iter().position(|own| *own == self).expect("all are in it")
     }

@@ -152,7 +152,7 @@ pub struct Stats {
     pub signs: [(u64, u64); SIGNS.len()],
     /// Answers with any sign, and hits by the first of [`SIGNS`] that they had.
     pub known: u64,
-    /// Hits among `known`.
+    /// Number of hits among the responses in `known`.
     pub hits: u64,
     /// Bytes received, heads included.
     pub bytes_in: u64,

@@ -113,7 +113,7 @@ pub struct Log {
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Original to follow.
+    /// The statsd implementation whose dialect is followed.
     pub dialect: Dialect,
     pub inputs: Vec<Input>,
     pub management: Option<(String, u16)>,

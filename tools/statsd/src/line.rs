@@ -146,7 +146,7 @@ fn next_type(samples: &[u8]) -> Option<&[u8]> {
     Some(&split_sample(&samples[start..]).0[bar - start + 1..])
 }
 
-/// Offset of `|#`.
+/// Offset of `|#`, which begins the tags.
 fn mark(text: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = memchr(b'#', &text[from..]) {

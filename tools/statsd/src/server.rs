@@ -31,7 +31,7 @@ pub struct Server {
     pub config: RefCell<Config>,
     pub store: RefCell<Store>,
     pub totals: RefCell<Totals>,
-    /// Answer of `health`.
+    /// Result of the command `health`.
     pub healthy: Cell<bool>,
     /// Start, in seconds since 1970.
     pub started: u64,

@@ -25,36 +25,36 @@ pub(crate) enum Format {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Args {
     pub command: Command,
-    /// Which command's help is asked for; none: that of all.
+    /// Command whose help is requested; `None`: the overview.
     pub topic: Option<Command>,
     pub files: Vec<String>,
     pub format: Format,
     pub syntax: u8,
     pub dialect: Option<vcl::Dialect>,
-    /// explain: the bytecode.
+    /// explain: show the bytecode.
     pub code: bool,
     pub plain: bool,
     pub builtin: bool,
     pub sub: Option<String>,
     pub labels: Vec<String>,
     pub stores: Vec<String>,
-    /// check: a file that isn't whole is a part of a VCL.
+    /// check: a file that isn't a whole VCL is a part of one.
     pub is_part: bool,
-    /// check: host names of backends and ACLs are looked up.
+    /// check: look up the host names of backends and ACLs.
     pub resolve: bool,
-    /// fmt: only say which files would change.
+    /// fmt: only list the files that would change.
     pub check: bool,
-    /// fmt: only show what would change.
+    /// fmt: only show a diff.
     pub diff: bool,
-    /// fmt: odd characters are replaced.
+    /// fmt: replace typographic characters by ASCII.
     pub ascii: bool,
-    /// fmt: what a level is indented by.
+    /// fmt: the indentation of one level.
     pub indent: Option<String>,
     dirs: Vec<String>,
 }
 
 impl Args {
-    /// As a vcl_path.
+    /// The directories as a value of `vcl_path`; Varnish's default if there are none.
     pub fn path(&self) -> String {
         if self.dirs.is_empty() { "/etc/varnish:/usr/share/varnish/vcl".to_owned() } else { self.dirs.join(":") }
     }
@@ -110,7 +110,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
             return Err(format!("{name} isn't for this command"));
         }
         match name {
-            // What editors' clients add by themselves.
+            // Language clients in editors add this option.
             "--stdio" if args.command == Command::Lsp => {}
             "-I" => args.dirs.push(words.value()?.to_owned()),
             "--format" => args.format = words.one_of(&[("text", Format::Text), ("json", Format::Json)])?,
@@ -155,7 +155,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Args, String> {
     }
 }
 
-/// `tab`, or a number of spaces from 1 to 8.
+/// Parses `tab`, or a number of spaces from 1 to 8.
 fn indent(text: &str) -> Option<String> {
     match text.parse::<usize>() {
         _ if text == "tab" => Some("\t".to_owned()),

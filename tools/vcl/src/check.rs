@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer vcl check`: all that is wrong with files, each judged with the files that include it.
+//! `lacquer vcl check`: reports all errors of files, each checked with the files that include it.
 
 use serde_json::{Value, json};
 use vcl::{Code, Diagnostic, Diagnostics, Place, Severity, Sources};
@@ -41,11 +41,10 @@ pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     status
 }
 
-/// What is said of one file.
 #[derive(Debug, Default)]
 struct Verdict {
     findings: Vec<Finding>,
-    /// What to know about how it was judged.
+    /// Remarks on how the file was judged.
     notes: Vec<String>,
 }
 
@@ -67,7 +66,7 @@ impl Verdict {
             let judged = judge::judge(texts, &root, args);
             let (own, others): (Vec<_>, Vec<_>) = judged.findings.into_iter().partition(is_own);
             verdict.notes.push(format!("judged with {root}, which includes it"));
-            // What is wrong there may have kept it from being read.
+            // An error there may have kept it from being read.
             if others.iter().any(|found| found.diagnostic.severity == Severity::Error) {
                 verdict.notes.push(format!("{root} has errors of its own"));
                 is_alone = true;
@@ -102,7 +101,7 @@ impl Verdict {
         self.of_severity(Severity::Error).next().is_none()
     }
 
-    /// One line for one file.
+    /// The verdict on one file, as one line.
     fn as_json(&self, file: &str) -> String {
         let list = |severity| self.of_severity(severity).map(|found| object(&found.diagnostic)).collect::<Vec<_>>();
         let (errors, warnings) = (list(Severity::Error), list(Severity::Warning));
@@ -129,7 +128,7 @@ impl Verdict {
     }
 }
 
-/// The errors in what the compiler said.
+/// The compiler's errors as JSON.
 pub(crate) fn errors(diagnostics: &Diagnostics) -> Vec<Value> {
     diagnostics.0.iter().filter(|one| one.severity == Severity::Error).map(object).collect()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer vcl codes`: the codes that errors and warnings have, and what each means, with an example.
+//! `lacquer vcl codes`: the codes of errors and warnings, with their meanings and an example of each.
 
 use std::fmt::Write;
 
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Everything that is said of an example.
+    /// All diagnostics for an example.
     fn said(example: &str) -> Diagnostics {
         let options = Options { check_regex: Some(vcl_regex::check), modules: vmods::MODULES, ..Options::default() };
         match vcl::compile("example.vcl", About::whole(example).as_bytes(), &OneFile, &options) {

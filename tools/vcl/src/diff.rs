@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Two texts line by line, as `diff -u` shows them. Myers, "An O(ND) Difference Algorithm and Its Variations", 1986.
+//! A line diff in the format of `diff -u`. Algorithm: Myers, "An O(ND) Difference Algorithm and Its Variations", 1986.
 
-/// Lines around a change.
+/// Number of unchanged lines around a change.
 const CONTEXT: usize = 3;
-/// Texts with more changed lines than this are shown as one change: what is kept while searching grows with its square.
+/// Maximum number of changed lines. Texts with more are shown as one change, since the memory for the search grows with the square.
 const MAX: usize = 2000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,12 +13,12 @@ enum Line {
     New,
 }
 
-/// What turns `old` into `new`, or nothing when they are the same.
+/// A unified diff from `old` to `new`. Empty if they are the same.
 pub(crate) fn unified(name: &str, old: &[u8], new: &[u8]) -> Vec<u8> {
     let (a, b) = (lines(old), lines(new));
     let steps = steps(&a, &b);
     let mut out = Vec::new();
-    // Where each step stands in both texts.
+    // The position of each step in both texts.
     let mut places = Vec::with_capacity(steps.len());
     let (mut x, mut y) = (0, 0);
     for step in &steps {
@@ -78,11 +78,11 @@ fn steps(a: &[&[u8]], b: &[&[u8]]) -> Vec<Line> {
     out
 }
 
-/// The shortest way from one text to the other.
+/// The shortest edit script between the texts.
 fn middle(a: &[&[u8]], b: &[&[u8]]) -> Vec<Line> {
     let (n, m) = (a.len() as isize, b.len() as isize);
     let most = (a.len() + b.len()).min(MAX) as isize;
-    // ends[k + most + 1]: how far into `a` one gets on diagonal k.
+    // `ends[k + most + 1]`: the furthest position in `a` that is reachable on diagonal k.
     let mut ends = vec![0isize; 2 * most as usize + 3];
     let mut kept: Vec<Vec<isize>> = Vec::new();
     let at = |k: isize| (k + most + 1) as usize;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer vcl explain`: what a VCL does, in words; with `--code` each subroutine's bytecode, under the line of source that it
-//! comes from. An old file is told of as what `lacquer vcl migrate` makes of it.
+//! `lacquer vcl explain`: describes a VCL in words. With `--code`, it shows each subroutine's bytecode under the source lines. A file in an
+//! old dialect is converted by `lacquer vcl migrate` first.
 
 use std::fmt::Write;
 
@@ -61,7 +61,7 @@ fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
     })
 }
 
-/// The subroutine that is asked for exists.
+/// Checks that the requested subroutine exists.
 fn known_sub(args: &Args, names: &[String]) -> Result<(), String> {
     match &args.sub {
         Some(name) if !names.contains(name) => Err(format!("no subroutine {name}; there are {}", names.join(", "))),
@@ -69,10 +69,10 @@ fn known_sub(args: &Args, names: &[String]) -> Result<(), String> {
     }
 }
 
-/// What is told of one VCL.
+/// The facts about one VCL.
 struct Policy<'a> {
     file: &'a str,
-    /// The same as its places have it.
+    /// The file's name as it appears in places.
     name: &'a str,
     dialect: Option<&'static str>,
     program: &'a Program,
@@ -106,7 +106,7 @@ impl Policy<'_> {
         self.dialect.map_or_else(|| format!("{}.{}", self.program.syntax / 10, self.program.syntax % 10), str::to_owned)
     }
 
-    /// `line 5`; of another file than the first its name, too.
+    /// `line 5`, preceded by the file's name if it isn't the first file.
     fn place(&self, fact: &Fact) -> String {
         if fact.source == self.name {
             return format!("line {}", fact.line);
@@ -155,7 +155,7 @@ impl Policy<'_> {
     }
 }
 
-/// What is done, and when.
+/// The fact as a sentence: the action, then its conditions.
 fn sentence(fact: &Fact) -> String {
     let mut text = fact.text.clone();
     if !text.starts_with('`')
@@ -167,7 +167,7 @@ fn sentence(fact: &Fact) -> String {
     if when.is_empty() { format!("{text}.") } else { format!("{text}, if {when}.") }
 }
 
-/// All conditions as one; of `a or b, and a` the second says it.
+/// Joins all conditions. After `a or b`, a following `a` makes the first one redundant.
 fn conditions(when: &[String]) -> String {
     let is_said = |n: usize, one: &String| {
         let mut parts = one.split(" or ");
@@ -197,7 +197,7 @@ fn entries(acl: &AclDecl) -> Vec<String> {
     acl.entries.iter().map(entry).collect()
 }
 
-/// The program: its declarations, then its subroutines; of the built-in VCL's only when asked for.
+/// The program: its declarations, then its subroutines. Those of the built-in VCL appear only on request.
 fn code(program: &Program, only: Option<&str>, builtin: bool) -> String {
     let mut out = if only.is_none() { listing::declarations(program) } else { String::new() };
     for (n, sub) in program.subs.iter().enumerate() {
@@ -229,7 +229,7 @@ fn place_of(program: &Program, pc: usize) -> Option<SourceLocation> {
     program.places.get(*program.op_places.get(pc)? as usize).copied()
 }
 
-/// The line as it was written, with its number.
+/// The source line as written, with its number.
 fn source_line(program: &Program, place: Option<(u32, u32)>) -> String {
     let Some((number, line)) = place else { return String::new() };
     let Some(source) = program.sources.get(number as usize) else { return String::new() };
@@ -282,7 +282,7 @@ mod tests {
         ] {
             assert!(shown.contains(want), "{want}\n---\n{shown}");
         }
-        // It returns: the built-in one is never reached.
+        // The subroutine returns, so the built-in one is never reached.
         assert!(!shown.contains("tell objects apart."), "{shown}");
         let json = policy.as_json();
         assert_eq!(
@@ -291,7 +291,7 @@ mod tests {
         );
     }
 
-    /// Any name has an address.
+    /// A resolver that has an address for each name.
     struct AnyHost;
 
     impl Sources for AnyHost {

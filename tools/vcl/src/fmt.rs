@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer vcl fmt`
+//! `lacquer vcl fmt`: formats VCL files.
 
 use std::borrow::Cow;
 use std::fs;
@@ -13,7 +13,7 @@ use vcl::format::{Style, format};
 use crate::args::Args;
 use crate::diff;
 
-/// Lays out each file; a file that can't be is left as it is.
+/// Formats each file. A file that can't be formatted stays unchanged.
 pub(crate) fn run(args: &Args) -> i32 {
     let mut style = Style::default();
     if let Some(indent) = &args.indent {
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> i32 {
     status
 }
 
-/// True when the file wasn't laid out so already.
+/// Returns true if the formatted text differs from the file.
 fn one(file: &str, args: &Args, style: &Style) -> Result<bool, String> {
     let stdin = file == "-";
     let mut text = Vec::new();
@@ -58,8 +58,8 @@ fn one(file: &str, args: &Args, style: &Style) -> Result<bool, String> {
     Ok(differs)
 }
 
-/// Writes a file beside it and puts that in its place, so that the file is whole at any time. A link stays a link. Where the
-/// folder or the file's owner doesn't allow it, the file itself is written.
+/// Writes a temporary file and renames it, so that the file is complete at any time. A link stays a link. If the directory's permissions or
+/// the file's owner don't allow this, it writes to the file itself.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let path = path.canonicalize()?;
     let old = fs::metadata(&path)?;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What `lacquer vcl` and each of its commands say of themselves. Commands and options stand here once; which option is for
-//! which command is asked here, too.
+//! Help texts of `lacquer vcl` and its commands. Commands and options are declared only here, also which option applies to which command.
 
 use crate::args::Command::{self, Check, Codes, Explain, Fmt, Lsp, Migrate};
 
-/// Columns of a terminal.
+/// Width of the help texts, in columns.
 const WIDTH: usize = 80;
-/// Where the texts of commands and options begin.
+/// Column in which the texts of commands and options begin.
 const COLUMN: usize = 20;
 
-/// A command: its name, what it is given, what it does in a few words, what more is to be said, an example of it.
+/// A command: its name, its arguments, a summary, details, and an example.
 struct Topic(Option<Command>, &'static str, &'static str, &'static str, &'static str, &'static str);
 
 const TOPICS: &[Topic] = &[
@@ -71,7 +70,7 @@ const TOPICS: &[Topic] = &[
     ),
 ];
 
-/// An option: its names, its value, the commands it is for, what it does.
+/// An option: its names, its value, its commands, and a description.
 struct Opt(&'static [&'static str], &'static str, &'static [Command], &'static str);
 
 const COMPILING: &[Command] = &[Check, Migrate, Explain, Lsp];
@@ -132,13 +131,12 @@ const OPTIONS: &[Opt] = &[
 
 const STATUS: &str = "Exit status: 0 all files are good, 2 one isn't, 1 it can't be used so.";
 
-/// Whether an option means something to a command; what is no option at all is found out later.
+/// True if an option applies to a command. Unknown options pass; the parser rejects them later.
 pub(crate) fn is_for(name: &str, command: &Command) -> bool {
     let name = if name.starts_with("-I") { "-I" } else { name };
     OPTIONS.iter().find(|option| option.0.contains(&name)).is_none_or(|option| option.2.contains(command))
 }
 
-/// Whether there is a command of that name.
 pub(crate) fn is_command(word: &str) -> bool {
     TOPICS.iter().any(|topic| topic.1 == word)
 }
@@ -148,7 +146,7 @@ pub(crate) fn name(command: &Command) -> &'static str {
     TOPICS.iter().find(|topic| topic.0.as_ref() == Some(command)).map_or("", |topic| topic.1)
 }
 
-/// The help of a command, or of all.
+/// The help of a command, or the overview.
 pub(crate) fn text(command: Option<&Command>) -> String {
     let topic = TOPICS.iter().find(|topic| command.is_some() && topic.0.as_ref() == command);
     let Some(Topic(Some(command), name, operands, what, more, example)) = topic else { return overview() };
@@ -176,7 +174,7 @@ fn overview() -> String {
     out
 }
 
-/// All of it, for the manual: each command's usage, then the options with the commands that they are for.
+/// The whole help for the manual: each command's usage, then the options with their commands.
 pub fn manual() -> String {
     let mut out = String::new();
     for Topic(_, name, operands, ..) in TOPICS {
@@ -201,7 +199,7 @@ fn row(Opt(names, value, _, what): &Opt, before: &str) -> String {
     entry(format!("{} {value}", names[0]).trim_end(), &format!("{before}{what}"))
 }
 
-/// A term, and its text beside or below it.
+/// A term with its text, beside or below it.
 fn entry(term: &str, text: &str) -> String {
     let text = wrapped(text, COLUMN);
     match term.len() + 4 <= COLUMN {
@@ -210,7 +208,7 @@ fn entry(term: &str, text: &str) -> String {
     }
 }
 
-/// Lines of at most [`WIDTH`], indented.
+/// Wraps text to [`WIDTH`] columns, indented.
 pub(crate) fn wrapped(text: &str, indent: usize) -> String {
     let (mut out, mut column) = (" ".repeat(indent), indent);
     for word in text.split_whitespace() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is wrong with a VCL, in all its files. The compiler passes over the rest of a declaration with an error; here what is wrong is
-//! taken out and the rest compiled again, so that all errors are told at once. `lacquer vcl check` and the language server show the same.
+//! Finds all errors of a VCL in all its files. The compiler skips the rest of a declaration after an error. This module removes the faulty
+//! part and compiles again, so that all errors are reported together. `lacquer vcl check` and the language server show the same findings.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,32 +13,32 @@ use crate::args::{Args, Command};
 use crate::modules;
 use crate::texts::{Overlay, Part, StrayInclude, Texts};
 
-/// Most errors that are looked for in one VCL.
+/// Maximum number of errors that are searched for in one VCL.
 const MAX: usize = 30;
-/// What stands for the file that includes a fragment.
+/// Name of the text that stands in for the file that includes a fragment.
 const STAND_IN: &str = "<editor>";
 
-/// The backend of that.
+/// Name of the backend in that text.
 pub(crate) const STAND_IN_BACKEND: &str = "lacquer_lsp";
 
-/// A diagnostic, and where it is in the files.
+/// A diagnostic with its location in the files.
 #[derive(Debug, Clone)]
 pub(crate) struct Finding {
     pub diagnostic: Diagnostic,
-    /// Where; a finding about the whole VCL has no place.
+    /// `None` if the finding is about the whole VCL.
     pub location: Option<Location>,
-    /// Other places that belong to it, and what is to be said there.
+    /// Related places, with the text for each.
     pub labels: Vec<(String, Location)>,
     pub fix: Option<Fix<Location>>,
 }
 
 impl Finding {
-    /// An error about no place.
+    /// A finding without a location.
     pub fn nowhere(diagnostic: Diagnostic) -> Finding {
         Finding { diagnostic, location: None, labels: Vec::new(), fix: None }
     }
 
-    /// The name that it is about, with all its dots.
+    /// The complete name at the location, including all dots.
     fn name(&self) -> Option<String> {
         let Location { text, at, .. } = self.location.as_ref()?;
         let names = Outline::parse(text).names(text);
@@ -51,7 +51,7 @@ impl Finding {
     }
 }
 
-/// A stretch of a text as it was written.
+/// A range of a text as written.
 #[derive(Debug, Clone)]
 pub(crate) struct Location {
     pub path: String,
@@ -60,7 +60,7 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// Its line, from 1.
+    /// Line number, from 1.
     pub fn line(&self) -> usize {
         self.text[..self.at.start.min(self.text.len())].iter().filter(|c| **c == b'\n').count() + 1
     }
@@ -69,7 +69,7 @@ impl Location {
         stretches.iter().any(|(path, stretch)| *path == self.path && stretch.contains(&self.at.start))
     }
 
-    /// Where its line begins and ends.
+    /// Offsets of the start and end of its line.
     pub fn line_ends(&self) -> (usize, usize) {
         let at = self.at.start.min(self.text.len());
         let start = self.text[..at].iter().rposition(|c| *c == b'\n').map_or(0, |n| n + 1);
@@ -77,22 +77,21 @@ impl Location {
         (start, end)
     }
 
-    /// Its first character's place in the line, from 1.
+    /// Column of its first character, from 1.
     pub fn column(&self) -> usize {
         let before = &self.text[self.line_ends().0..self.at.start.min(self.text.len())];
         String::from_utf8_lossy(before).chars().count() + 1
     }
 }
 
-/// What was found in a VCL, and what it is.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Judgement {
     pub findings: Vec<Finding>,
-    /// It is a part of a VCL, judged by itself: what isn't declared may be declared elsewhere.
+    /// True if it is a part of a VCL, judged by itself. Undeclared names may be declared elsewhere.
     pub is_fragment: bool,
 }
 
-/// What is wrong with the VCL that begins with `root`.
+/// Checks the VCL that begins with `root`.
 pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
     let mut judged = Judgement::default();
     let mut overlay = texts.overlay(root);
@@ -111,7 +110,7 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
         };
         let mut errors = Vec::new();
         for diagnostic in said.0 {
-            // What is unused may be so because of the error.
+            // A name may be unused only because of the error.
             if failed && diagnostic.code == Code::Unused {
                 continue;
             }
@@ -119,7 +118,7 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
                 errors.push(diagnostic.clone());
             }
             let found = finding(&overlay, diagnostic);
-            // With parts taken out, what is left may well be unused or unreached.
+            // After parts were removed, the rest may be unused or unreachable.
             let is_left = found.diagnostic.code == Code::Unused && is_nowhere_else(texts, root, &found);
             if round > 0 && (found.is_warning() || found.diagnostic.code == Code::Unused) && !is_left {
                 continue;
@@ -152,21 +151,21 @@ pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
     judged
 }
 
-/// Whether what is unused is what a misspelt name means.
+/// True if a fix for a misspelt name suggests the unused name.
 fn is_meant(all: &[Finding], found: &Finding) -> bool {
     let Some(name) = found.name().filter(|_| found.diagnostic.code == Code::Unused) else { return false };
     let edits = all.iter().filter_map(|other| other.fix.as_ref()).flat_map(|fix| &fix.edits);
     edits.into_iter().any(|(_, new)| *new == name)
 }
 
-/// The program of the VCL that begins with `root`, or the first error.
+/// Compiles the VCL that begins with `root`. Returns the program or the first error.
 pub(crate) fn program(texts: &Texts<'_>, root: &str, args: &Args) -> Result<vcl::Compiled, String> {
     let overlay = texts.overlay(root);
     overlay.read(root).map_err(|reason| format!("{reason}\n"))?;
     Compile::new(texts, root, args).run(&overlay).map_err(|reason| reason.to_string())
 }
 
-/// Why a file that is at hand keeps a VCL from being loaded. The rest of the VCL is judged with it all the same.
+/// The error for a file that exists but keeps the VCL from being loaded. The rest of the VCL is judged with it all the same.
 fn stray(include: StrayInclude) -> Finding {
     let StrayInclude { path, text, at, reason, found } = include;
     let (folder, name) = found.rsplit_once('/').unwrap_or((".", &found));
@@ -184,10 +183,10 @@ fn stray(include: StrayInclude) -> Finding {
     Finding { location: Some(location), ..Finding::nowhere(error) }
 }
 
-/// The least that a VCL needs.
+/// The minimum that a VCL needs.
 const BACKEND: &str = "`backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }` (or `backend default none;` where nothing is fetched)";
 
-/// Why a file that nothing includes can't be loaded.
+/// The error for a file that can't be loaded by itself and that nothing includes.
 fn not_whole(texts: &Texts<'_>, file: &str) -> Finding {
     let is_told = texts.is_versioned(file) || texts.dialect(file).is_some();
     let (code, lacks, needs) = match (is_told, texts.has_backend(file)) {
@@ -206,11 +205,11 @@ fn not_whole(texts: &Texts<'_>, file: &str) -> Finding {
     Finding::nowhere(error)
 }
 
-/// One VCL, again and again.
+/// The options for compiling one VCL repeatedly.
 struct Compile<'a> {
     root: &'a str,
     options: Options,
-    /// Of a fragment: a text that includes it.
+    /// A text that includes the fragment; `None` if it is a whole VCL.
     stand_in: Option<Vec<u8>>,
 }
 
@@ -254,7 +253,7 @@ impl<'a> Compile<'a> {
     }
 }
 
-/// Takes what is wrong out of the texts, so that compiling them again shows more; whether any of it could be.
+/// Removes faulty parts from the texts, so that compiling again shows more errors. Returns whether any could be removed.
 fn take_out(overlay: &mut Overlay<'_>, errors: Vec<Diagnostic>, halves: &mut Vec<(String, Range<usize>)>) -> bool {
     let mut is_taken = false;
     for error in errors {
@@ -263,19 +262,18 @@ fn take_out(overlay: &mut Overlay<'_>, errors: Vec<Diagnostic>, halves: &mut Vec
     is_taken
 }
 
-/// The same of one error. What is left of a declaration that a line was
-/// taken out of is noted in `halves`: what is missing there is no other error.
+/// Removes the part of one error. A declaration that lost a line is recorded in `halves`: things missing there are no further errors.
 fn take_one_out(overlay: &mut Overlay<'_>, error: Diagnostic, halves: &mut Vec<(String, Range<usize>)>) -> bool {
     let Diagnostic { code, place: Some(place), .. } = error else { return false };
     let Ok((path, text)) = overlay.read(&place.source) else { return false };
-    // Characters that aren't VCL's are told at once; nothing that stands around them is wrong by that.
+    // Invalid characters are all replaced at once. They don't make the text around them wrong.
     if let Cow::Owned(ascii) = vcl::to_ascii_in_place(&text) {
         overlay.instead.insert(path, ascii);
         return true;
     }
     let at = place.at.start;
     let outline = Outline::parse(&text);
-    // The block's end is there, its beginning isn't.
+    // The end of a block is there, but not its beginning.
     let blank = at.checked_sub(1).filter(|before| matches!(text[*before], b' ' | b'\t'));
     if let (true, Some(blank), true) = (code == Code::MissingBrace, blank, outline.lacks_brace()) {
         let mut text = text;
@@ -284,7 +282,7 @@ fn take_one_out(overlay: &mut Overlay<'_>, error: Diagnostic, halves: &mut Vec<(
         return true;
     }
     let mut all = outline.declarations.iter();
-    // One that is declared again: the first stays.
+    // For a repeated declaration, the first one stays.
     let again = all.clone().find(|d| d.at.start == at && all.clone().any(|o| o.name == d.name && o.at.start < at));
     let around = all.find(|d| d.whole.contains(&at) && d.kind != outline::Kind::Sub);
     let is_half = |d: &&outline::Declaration| halves.iter().any(|(file, half)| *file == path && *half == d.whole);
@@ -308,7 +306,7 @@ fn take_one_out(overlay: &mut Overlay<'_>, error: Diagnostic, halves: &mut Vec<(
     true
 }
 
-/// The least that can stand behind the name in such a declaration.
+/// The shortest valid body of such a declaration.
 fn body(declaration: &outline::Declaration) -> Option<&'static str> {
     match declaration.kind {
         outline::Kind::Backend => Some(" none;"),
@@ -317,7 +315,7 @@ fn body(declaration: &outline::Declaration) -> Option<&'static str> {
     }
 }
 
-/// A text with a stretch made blank but for `with`; all else stays where it is.
+/// Replaces a range of the text by `with` and blanks. All other positions stay the same.
 fn blanked(mut text: Vec<u8>, stretch: Range<usize>, with: &str) -> Option<Vec<u8>> {
     let head = stretch.start..stretch.start + with.len();
     if text.get(head.clone())?.contains(&b'\n') {
@@ -332,10 +330,10 @@ fn blanked(mut text: Vec<u8>, stretch: Range<usize>, with: &str) -> Option<Vec<u
     Some(text)
 }
 
-/// Labels and stores: those of the command line, and where it names none all that the texts name. They are a server's.
+/// Labels and stores of the command line, or, if it names none, all that the texts name. Only a server knows the real ones.
 fn assumed(args: &Args, texts: &Texts<'_>, root: &str) -> (Vec<String>, Vec<String>) {
     let (mut labels, mut stores) = (args.labels.clone(), args.stores.clone());
-    // One store is always there.
+    // One store always exists.
     let (no_labels, no_stores) = (labels.is_empty(), stores.len() == 1);
     for Part { text, outline, .. } in texts.parts(root) {
         let names = outline.names(&text);
@@ -353,7 +351,7 @@ fn assumed(args: &Args, texts: &Texts<'_>, root: &str) -> (Vec<String>, Vec<Stri
     (labels, stores)
 }
 
-/// Of what is unused: whether its name stands only where it is declared, so that nothing that was taken out used it.
+/// True if an unused name appears only in its declaration, so that none of the parts taken out used it.
 fn is_nowhere_else(texts: &Texts<'_>, root: &str, found: &Finding) -> bool {
     let Some(name) = found.name() else { return false };
     let count = |Part { text, outline, .. }: Part| {
@@ -362,7 +360,7 @@ fn is_nowhere_else(texts: &Texts<'_>, root: &str, found: &Finding) -> bool {
     texts.parts(root).into_iter().map(count).sum::<usize>() <= 1
 }
 
-/// What a fragment needs may stand in the file that includes it; and what may be odd alone may be right with the rest.
+/// True if a fragment's finding may vanish in the file that includes it: a missing declaration, or a warning that depends on the rest.
 fn is_elsewhere(overlay: &Overlay<'_>, found: &Finding) -> bool {
     use Code::{AclHostBits, NeverMatches, PatternCompared, Translated, Unreachable};
     if found.location.is_none() {
@@ -375,8 +373,7 @@ fn is_elsewhere(overlay: &Overlay<'_>, found: &Finding) -> bool {
     code.is_unknown_name() && found.name().is_none_or(|name| !is_of_language(overlay, &name))
 }
 
-/// Whether a name that isn't known begins like the language's own, or like a module that is imported here: nobody else can
-/// declare it.
+/// True if an unknown name begins like the language's own, or like a module that is imported here. No other file can declare it.
 fn is_of_language(overlay: &Overlay<'_>, name: &str) -> bool {
     let Some((first, _)) = name.split_once('.') else { return false };
     let imports = |part: &Part| {
@@ -394,7 +391,7 @@ pub(crate) fn is_known(all: &[Finding], found: &Finding) -> bool {
 }
 
 fn finding(overlay: &Overlay<'_>, mut diagnostic: Diagnostic) -> Finding {
-    // It keeps a VCL from being loaded, though not from being compiled.
+    // The VCL compiles, but can't be loaded.
     if diagnostic.code == Code::Unused {
         diagnostic.severity = Severity::Error;
         diagnostic.hint.get_or_insert_with(|| vcl::UNUSED.to_owned());
@@ -409,10 +406,10 @@ fn finding(overlay: &Overlay<'_>, mut diagnostic: Diagnostic) -> Finding {
     Finding { diagnostic, location, labels, fix }
 }
 
-/// Where a place of the compiler's is: the file and its text as written.
+/// Translates a place of the compiler's to the file and its text as written.
 fn locate(overlay: &Overlay<'_>, place: &Place) -> Option<Location> {
     let (path, text) = overlay.read(&place.source).ok()?;
-    // Tokens are of bytes: none may end inside of a character.
+    // Tokens are bytes; none may end inside a character.
     let to = (place.at.end..text.len()).find(|at| text[*at] & 0xc0 != 0x80).unwrap_or(text.len());
     let written = overlay.texts.overlay(overlay.root).read(&path).map_or(text, |(_, text)| text);
     Some(Location { path, text: written, at: place.at.start..to })

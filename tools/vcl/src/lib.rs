@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer vcl`: looks at VCL files without a server. Reads files through the [`Sources`] it is given; writes only to
-//! stdout and stderr.
+//! `lacquer vcl`: tools for VCL files that need no server. They read files through the given [`Sources`] and write only to stdout, stderr
+//! and the files of `fmt`.
 
 mod args;
 mod check;
@@ -25,8 +25,8 @@ use vcl::{Modules, Options, Sources};
 use args::{Args, Command};
 pub use help::manual;
 
-/// Runs `args`, the words after `lacquer vcl`; `modules` are what `import` finds, and `sources` makes what files are read through,
-/// from a vcl_path. Gives the exit status.
+/// Runs `args`, the words after `lacquer vcl`. `modules` are available to `import`. `sources` creates the file reader for a vcl_path.
+/// Returns the exit status.
 pub fn main(args: &[String], modules: Modules, sources: &dyn Fn(&str) -> Box<dyn Sources>) -> i32 {
     modules::set(modules);
     let args = match args::parse(args) {
@@ -45,14 +45,14 @@ pub fn main(args: &[String], modules: Modules, sources: &dyn Fn(&str) -> Box<dyn
     }
 }
 
-/// Says why a command line can't be used, and whose help tells more: exit status.
+/// Prints why a command line is invalid, and which help to read. Returns the exit status.
 fn refuse(args: &[String], reason: &str) -> i32 {
     let command = args.first().filter(|word| help::is_command(word)).map(|word| format!(" {word}")).unwrap_or_default();
     print::err(format_args!("lacquer vcl{command}: {reason}\n`lacquer vcl{command} --help` says what it takes.\n"));
     1
 }
 
-/// Writes to stdout; gives `status`, or 1 where that fails. A reader that has seen enough is no failure.
+/// Writes to stdout. Returns `status`, or 1 if writing fails. A reader that closes the pipe early is no failure.
 pub(crate) fn out(bytes: &[u8], status: i32) -> i32 {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -64,14 +64,14 @@ pub(crate) fn out(bytes: &[u8], status: i32) -> i32 {
     }
 }
 
-/// A file's name in messages, and its text.
+/// The name of a file for messages, and its text.
 fn read(file: &str, sources: &dyn Sources) -> Result<(String, Vec<u8>), String> {
     if file == "-" {
         let mut text = Vec::new();
         io::stdin().lock().read_to_end(&mut text).map_err(|e| format!("stdin: {e}\n"))?;
         return Ok(("<stdin>".to_owned(), text));
     }
-    // A name given on the command line is a path like any other program's; the vcl_path is tried after that.
+    // A name on the command line is tried as a path first, like any other program's, then in the vcl_path.
     let here = if file.starts_with('/') {
         file.to_owned()
     } else {

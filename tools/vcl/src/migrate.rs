@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer vcl migrate`: an old file as VCL 4.1 on stdout, and a note for each change on stderr; with `--format json`
-//! both in one object.
+//! `lacquer vcl migrate`: converts an old file to VCL 4.1 on stdout and prints a note for each change on stderr. With `--format json`, both
+//! are in one object.
 
 use serde_json::json;
 use toolkit::print;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The modules that a VCL may import, as the program that this tool is part of has them: told once, when it begins.
+//! The modules that a VCL may import. The program that contains this tool sets them once, when it starts.
 
 use std::sync::OnceLock;
 
@@ -7,12 +7,11 @@ use vcl::Modules;
 
 static MODULES: OnceLock<Modules> = OnceLock::new();
 
-/// These are they. The first call counts.
+/// Sets the modules. Only the first call has an effect.
 pub(crate) fn set(modules: Modules) {
     let _ = MODULES.set(modules);
 }
 
-/// All of them.
 pub(crate) fn all() -> Modules {
     *MODULES.get_or_init(unset)
 }
@@ -22,7 +21,7 @@ fn unset() -> Modules {
     Modules::default()
 }
 
-/// Tests call what lies below `main`.
+/// Tests don't call `main`, so they need a default.
 #[cfg(test)]
 fn unset() -> Modules {
     vmods::MODULES

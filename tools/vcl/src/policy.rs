@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a VCL does, in words: for each subroutine what becomes of a request or an answer, when, and on which line. A condition
-//! that is more than a plain comparison, or several of them joined alike, is quoted as it stands.
+//! Describes a VCL in words: for each subroutine, the effects on a request or response, their conditions and lines. A condition is quoted
+//! if it is more than simple comparisons with one kind of operator.
 
 use tables::vcltext;
 use tables::vclvars::{Method, Return};
@@ -10,30 +10,30 @@ use vcl::statements::{self, Statement, What};
 
 use crate::texts::{self, Texts};
 
-/// What is said of one subroutine.
+/// A summary of one subroutine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SubSummary {
     pub sub: String,
     pub facts: Vec<Fact>,
-    /// What the built-in one of that name does after it.
+    /// The action of the built-in subroutine that follows it.
     pub builtin: &'static str,
-    /// Its last statement always leaves it.
+    /// True if its last statement always leaves the subroutine.
     pub is_final: bool,
 }
 
-/// One thing that is done.
+/// One effect of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fact {
     pub source: String,
     pub line: u32,
-    /// A word for what it is about.
+    /// A word for the subject.
     pub about: &'static str,
     pub text: String,
     /// The conditions, all of which must hold.
     pub when: Vec<String>,
 }
 
-/// What the subroutines of the VCL that begins with `root` do, in the order of a request's way, others after them.
+/// Summarizes the subroutines of the VCL that begins with `root`: those that the server calls, in the order of a request, then the others.
 pub(crate) fn summarize(texts: &Texts<'_>, root: &str) -> Vec<SubSummary> {
     let mut all: Vec<SubSummary> = Vec::new();
     gather(texts, root, root, 0, &mut all);
@@ -55,10 +55,10 @@ pub(crate) fn summarize(texts: &Texts<'_>, root: &str) -> Vec<SubSummary> {
 
 /// Subroutines whose built-in form decides what is cached.
 const ALWAYS_TOLD: [Method; 3] = [Method::Recv, Method::Hash, Method::BackendResponse];
-/// Deepest nesting of includes.
+/// Maximum nesting of includes.
 const MAX_INCLUDES: usize = 50;
 
-/// The subroutines of a file and those of its includes, each at its place.
+/// Collects the subroutines of a file and its includes, in source order.
 fn gather(texts: &Texts<'_>, root: &str, path: &str, depth: usize, all: &mut Vec<SubSummary>) {
     let overlay = texts.overlay(root);
     let Ok((path, text)) = overlay.read(path) else { return };
@@ -89,7 +89,7 @@ fn gather(texts: &Texts<'_>, root: &str, path: &str, depth: usize, all: &mut Vec
     include(usize::MAX, all);
 }
 
-/// What the built-in VCL does where the VCL's own doesn't return.
+/// The action of the built-in VCL after a subroutine that doesn't return.
 fn builtin(method: Method) -> &'static str {
     match method {
         Method::Recv => {
@@ -128,7 +128,7 @@ impl Summarizer<'_> {
         }
     }
 
-    /// Each branch is for what the ones before it aren't for.
+    /// Each branch applies only if none of the previous ones does.
     fn branches(&mut self, branches: &[(Option<String>, Vec<Statement>)], when: &[String]) {
         let mut inside = when.to_vec();
         for (condition, body) in branches {
@@ -144,7 +144,7 @@ impl Summarizer<'_> {
     }
 }
 
-/// What a statement is about, and what it does.
+/// The subject of a statement, and a phrase for its effect.
 fn said(sub: &str, what: &What) -> (&'static str, String) {
     match what {
         What::Return { action, arguments } => returned(sub, action, arguments),
@@ -252,7 +252,7 @@ fn on_off(text: &str, value: &str) -> String {
     }
 }
 
-/// Whose field it is, and its name.
+/// The message that a header belongs to, and the header's name.
 fn field(name: &str) -> Option<(&'static str, &str)> {
     let (of, field) = name.split_once(".http.")?;
     let of = match of {
@@ -266,7 +266,7 @@ fn field(name: &str) -> Option<(&'static str, &str)> {
     Some((of, field))
 }
 
-/// A plain value in words, else a quotation.
+/// A simple value in words, or a quotation.
 fn value_words(value: &str) -> String {
     match (value, field(value)) {
         ("req.url", _) => "the URL".to_owned(),
@@ -283,12 +283,12 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
 }
 
-/// One quoted text and nothing else.
+/// True for a single quoted text.
 fn is_text(text: &str) -> bool {
     text.len() > 1 && text.starts_with('"') && text.ends_with('"') && !text[1..text.len() - 1].contains('"')
 }
 
-/// A condition in words; what isn't plain is quoted.
+/// A condition in words. Complex conditions are quoted.
 fn words(condition: &str) -> String {
     for (sign, word) in [("&&", " and "), ("||", " or ")] {
         if let Some(parts) = split(condition, sign) {
@@ -299,7 +299,7 @@ fn words(condition: &str) -> String {
     plain(condition.trim()).unwrap_or_else(|| format!("`{condition}`"))
 }
 
-/// The parts of a condition that is joined by one kind of sign only, without brackets.
+/// Splits a condition at `sign`, if this is its only operator and it has no parentheses.
 fn split<'a>(condition: &'a str, sign: &str) -> Option<Vec<&'a str>> {
     let (mut parts, mut from, mut in_text) = (Vec::new(), 0, false);
     for (at, c) in condition.char_indices() {
@@ -317,7 +317,7 @@ fn split<'a>(condition: &'a str, sign: &str) -> Option<Vec<&'a str>> {
     (parts.len() > 1).then_some(parts)
 }
 
-/// One comparison.
+/// Rephrases one comparison. `None` if it is too complex.
 fn plain(part: &str) -> Option<String> {
     let subject = |name: &str| match (name, field(name)) {
         ("req.method" | "bereq.method", _) => Some("the method".to_owned()),
@@ -376,7 +376,7 @@ mod tests {
         check("!req.http.Cookie", "the request has no Cookie");
         check("req.url ~ \"^/a|b&&\"", "the URL matches \"^/a|b&&\"");
         check("beresp.status >= 500", "the status is at least 500");
-        // What is too much for plain words.
+        // These conditions are too complex for words.
         for odd in [
             "req.url ~ \"a\" && (req.http.b || req.http.c)",
             "std.port(client.ip) == 80",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Findings for people: the words, the lines they are about, and marks below them, as Rust's compiler lays them out.
+//! Findings for people: the message, the source lines, and marks below them, in the layout of Rust's compiler.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -9,12 +9,12 @@ use vcl::Severity;
 
 use crate::judge::{Finding, Location};
 
-/// Columns of a line that are quoted, at most.
+/// Maximum number of columns that are quoted from a line.
 const QUOTED: usize = 160;
-/// Of them, those before the mark when a line is cut.
+/// Columns before the mark when a line is cut.
 const BEFORE: usize = 60;
 
-/// How things are coloured.
+/// True if the output is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Colours(bool);
 
@@ -22,7 +22,7 @@ impl Colours {
     #[cfg(test)]
     pub const NONE: Colours = Colours(false);
 
-    /// On a terminal that has them, unless NO_COLOR says not to.
+    /// Colours for a terminal that supports them, unless NO_COLOR is set.
     pub fn of(stream: &impl IsTerminal) -> Colours {
         let says_no = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
@@ -40,7 +40,6 @@ const NOTE: &str = "1;32";
 const RULE: &str = "1;34";
 const BOLD: &str = "1";
 
-/// A finding.
 pub(crate) fn finding(found: &Finding, colours: Colours) -> String {
     let said = &found.diagnostic;
     let (word, style) = match said.severity {
@@ -73,26 +72,25 @@ pub(crate) fn finding(found: &Finding, colours: Colours) -> String {
     out
 }
 
-/// Something to know that isn't wrong.
+/// A remark that is no error.
 pub(crate) fn note(text: &str, colours: Colours) -> String {
     format!("{}{}\n", colours.paint(NOTE, "note"), colours.paint(BOLD, &format!(": {text}")))
 }
 
-/// What is marked.
 struct Mark<'a> {
     location: &'a Location,
     label: &'a str,
-    /// What it is all about.
+    /// True for the finding's own place, false for a related one.
     is_first: bool,
 }
 
-/// How wide the line numbers are.
+/// Width of the line numbers.
 fn gutter(found: &Finding) -> usize {
     let locations = found.location.iter().chain(found.labels.iter().map(|(_, location)| location));
     locations.map(Location::line).max().unwrap_or(0).to_string().len()
 }
 
-/// The lines of one file that are marked, in order.
+/// The marked lines of one file, in order.
 fn snippet(marks: &[&Mark<'_>], arrow: &str, style: &str, width: usize, colours: Colours, out: &mut String) {
     let Some(first) = marks.first() else { return };
     let (line, column) = (first.location.line(), first.location.column());
@@ -131,10 +129,10 @@ fn snippet(marks: &[&Mark<'_>], arrow: &str, style: &str, width: usize, colours:
     }
 }
 
-/// A line as it is shown: tabs as four columns, and of a very long one what is around the mark.
+/// A line for display. Tabs take four columns, and a very long line is cut around the mark.
 struct QuotedLine {
     text: String,
-    /// Byte in the text and column of each character that is shown, and of the end.
+    /// Byte offset and column of each displayed character, and of the end.
     columns: Vec<(usize, usize)>,
 }
 
@@ -142,7 +140,7 @@ impl QuotedLine {
     fn new(location: &Location) -> QuotedLine {
         let (start, end) = location.line_ends();
         let line = String::from_utf8_lossy(&location.text[start..end]);
-        // A byte that is no character takes three as its stand-in: only the widths of what was valid count.
+        // The replacement for an invalid byte takes three bytes: only the lengths of valid characters count.
         let mut chars: Vec<(usize, char)> = Vec::new();
         let mut at = start;
         for chunk in location.text[start..end].utf8_chunks() {
@@ -181,7 +179,7 @@ impl QuotedLine {
         quoted
     }
 
-    /// Where a stretch begins, and how many columns it has, one at least.
+    /// First column of a range, and its number of columns (at least one).
     fn columns(&self, at: &Range<usize>) -> (usize, usize) {
         let of = |byte: usize| {
             let after = self.columns.partition_point(|(here, _)| *here < byte);
@@ -192,7 +190,7 @@ impl QuotedLine {
     }
 }
 
-/// What is quoted must not reach a terminal as commands.
+/// Replaces control characters, so that quoted text can't send commands to a terminal.
 fn printable(text: &str) -> String {
     text.replace(char::is_control, "?")
 }

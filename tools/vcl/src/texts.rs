@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The texts that are looked at, and which files belong together: a VCL is a whole file and what it includes.
+//! The texts, and which files belong together. A VCL is a whole file and its includes.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,36 +13,36 @@ use vcl::{Detection, Dialect, Options, Sources, TlsFileKind};
 
 use crate::modules;
 
-/// Most files that belong to one VCL.
+/// Maximum number of files of one VCL.
 const MAX_FILES: usize = 500;
-/// Most files that are looked at for one that includes another.
+/// Maximum number of files that are searched for one that includes another.
 const MAX_LOOKED_AT: usize = 200;
-/// Folders above a file's own that are looked at for one that includes it.
+/// Number of parent directories that are searched for an including file.
 const MAX_ABOVE: usize = 2;
 
-/// An `include` of a file that varnishd wouldn't find: it lies beside the file that is compiled, or in a folder of the editor's.
+/// An `include` of a file that varnishd wouldn't find: it is in the directory of the compiled file, or in a folder of the editor.
 pub(crate) struct StrayInclude {
-    /// Where the `include` stands.
+    /// File that has the `include`.
     pub path: String,
     pub text: Vec<u8>,
     pub at: Range<usize>,
-    /// Why varnishd can't read it.
+    /// The reason why varnishd can't read the file.
     pub reason: String,
     /// The file that was found.
     pub found: String,
 }
 
-/// A text that belongs to a VCL, and what it declares.
+/// A text of a VCL, and its declarations.
 pub(crate) struct Part {
     pub path: String,
     pub text: Vec<u8>,
     pub outline: Outline,
 }
 
-/// A text in the editor, or one that the command line names.
+/// A text in the editor, or a file on the command line.
 #[derive(Debug)]
 pub(crate) struct Doc {
-    /// As the editor spells it.
+    /// The URI as the editor spells it.
     pub uri: String,
     pub text: Vec<u8>,
     pub version: Value,
@@ -50,29 +50,29 @@ pub(crate) struct Doc {
     home: Option<String>,
 }
 
-/// All that is open.
+/// The open texts, and the sources of all others.
 pub(crate) struct Texts<'a> {
     sources: &'a dyn Sources,
-    /// The dialect that the command line names.
+    /// Dialect given on the command line.
     dialect: Option<Dialect>,
-    /// Folders that the editor works in.
+    /// Folders that are open in the editor.
     pub folders: Vec<String>,
-    /// By path.
+    /// Open texts by path.
     pub open: BTreeMap<String, Doc>,
 }
 
-/// The editor's texts before the disk's, some with parts taken out.
+/// The editor's texts, then the disk's. Some have parts removed.
 pub(crate) struct Overlay<'a> {
     pub texts: &'a Texts<'a>,
-    /// The file that is compiled: what it names is looked for beside it too.
+    /// The file to compile. Its directory is searched, too.
     pub root: &'a str,
-    /// Texts that stand for others, by path.
+    /// Replacement texts by path.
     pub instead: BTreeMap<String, Vec<u8>>,
-    /// Host names are looked up, which may wait on a network; else each has an address.
+    /// True if host names are looked up, which may block. Otherwise each has an address.
     pub looks_up_hosts: bool,
-    /// Host names that have no address, as was told already.
+    /// Host names without an address that were already reported.
     pub told_hosts: BTreeSet<String>,
-    /// Host names that were asked for in vain.
+    /// Host names whose lookup failed.
     pub unresolved: RefCell<BTreeSet<String>>,
 }
 
@@ -138,13 +138,13 @@ impl<'a> Texts<'a> {
         Texts { sources, dialect, folders: Vec::new(), open: BTreeMap::new() }
     }
 
-    /// Takes a text in, and looks on disk for the file that includes it.
+    /// Adds a text, and searches the disk for the file that includes it.
     pub fn put(&mut self, path: &str, uri: &str, text: Vec<u8>, version: Value) {
         self.open.insert(path.to_owned(), Doc { uri: uri.to_owned(), text, version, home: None });
         self.find_home(path);
     }
 
-    /// Looks anew for the file that includes `path`.
+    /// Searches again for the file that includes `path`.
     pub fn find_home(&mut self, path: &str) {
         let home = self.home_of(path);
         if let Some(doc) = self.open.get_mut(path) {
@@ -163,7 +163,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Where a relative name may be in a copy of a server's files: beside the file that is compiled, and in the editor's folders.
+    /// Paths for a relative name in a copy of a server's files: beside the file that is compiled, and in the editor's folders.
     fn beside(&self, root: &str, name: &str) -> Vec<String> {
         if name.starts_with('/') {
             return Vec::new();
@@ -172,7 +172,7 @@ impl<'a> Texts<'a> {
         own.iter().chain(&self.folders).map(|folder| format!("{folder}/{name}")).collect()
     }
 
-    /// The files that `root` is made of, itself first.
+    /// The files that make up `root`, itself first.
     pub fn parts(&self, root: &str) -> Vec<Part> {
         let overlay = self.overlay(root);
         let mut parts: Vec<Part> = Vec::new();
@@ -191,7 +191,7 @@ impl<'a> Texts<'a> {
         parts
     }
 
-    /// Includes of `root` and its parts that only these rules of ours find.
+    /// Includes of `root` and its parts that only our own search rules find.
     pub fn stray_includes(&self, root: &str) -> Vec<StrayInclude> {
         let overlay = self.overlay(root);
         let mut strays = Vec::new();
@@ -215,7 +215,7 @@ impl<'a> Texts<'a> {
         strays
     }
 
-    /// The dialect of the VCL that begins with `root`; none is 4.x. A part of a VCL in whose words no dialect shows is 4.x.
+    /// The dialect of the VCL that begins with `root`. `None` is 4.x, also for a part of a VCL that has no words of a dialect.
     pub fn dialect(&self, root: &str) -> Option<Dialect> {
         let overlay = self.overlay(root);
         let (name, text) = overlay.read(root).ok()?;
@@ -226,17 +226,17 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Whether `path` is a VCL by itself: it says its version, or is an old one with a backend.
+    /// True if `path` is a VCL by itself: it declares a version, or it is in an old dialect and has a backend.
     pub fn is_whole(&self, path: &str) -> bool {
         self.is_versioned(path) || self.dialect(path).is_some() && self.has_backend(path)
     }
 
-    /// Whether `path` says its version.
+    /// True if `path` declares its VCL version.
     pub fn is_versioned(&self, path: &str) -> bool {
         self.overlay(path).read(path).is_ok_and(|(_, text)| Outline::parse(&text).versioned)
     }
 
-    /// Whether `path` or what it includes declares a backend.
+    /// True if `path` or a file that it includes declares a backend.
     pub fn has_backend(&self, path: &str) -> bool {
         let declares = |part: &Part| {
             let mut all = part.outline.declarations.iter();
@@ -245,7 +245,7 @@ impl<'a> Texts<'a> {
         self.parts(path).iter().any(declares)
     }
 
-    /// The files that `path` is judged with: those that are open and include it, else the one on disk, else itself.
+    /// The files that `path` is checked with: open files that include it, else the one on disk, else itself.
     pub fn roots(&self, path: &str) -> Vec<String> {
         let includes = |root: &&String| {
             let parts = self.parts(root);
@@ -253,7 +253,7 @@ impl<'a> Texts<'a> {
                 && parts.iter().skip(1).any(|part| part.path == path)
         };
         let all: Vec<&String> = self.open.keys().filter(|root| *root != path).filter(includes).collect();
-        // Not those that are included themselves.
+        // Files that are themselves included don't count.
         let mut found: Vec<String> = all.into_iter().filter(|root| self.is_whole(root)).cloned().collect();
         if found.is_empty() {
             found.extend(self.open.get(path).and_then(|doc| doc.home.clone()));
@@ -270,7 +270,7 @@ impl<'a> Texts<'a> {
             let mut names: Vec<_> =
                 std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
             names.sort();
-            // A pipe of that name would be waited for.
+            // Opening a named pipe would block.
             for name in names.iter().filter(|name| name.extension().is_some_and(|end| end == "vcl") && name.is_file()) {
                 looked_at += 1;
                 let Some(name) = name.to_str().filter(|name| *name != path) else { continue };
@@ -286,7 +286,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// The files that an include in `path` names.
+/// The files that match an include in `path`.
 pub(crate) fn files(overlay: &Overlay<'_>, path: &str, include: &Include) -> Vec<String> {
     let name = match include.path.strip_prefix("./").zip(path.rsplit_once('/')) {
         Some((rest, (folder, _))) => format!("{folder}/{rest}"),

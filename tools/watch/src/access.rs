@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Who may see and do what.
+//! Access control of the page.
 //!
-//! On this machine's own addresses everybody who can connect may look, but only by a name that is this machine's own: a page of the web can
-//! make a browser connect to any name that it controls, and is kept out by that (over TLS by the certificate, which isn't of that name). With
-//! a token everybody needs it, as `Authorization: Bearer` or by logging in, which gives a cookie that lasts as long as this process; where
-//! authorities of clients are named, a certificate of theirs does as well. What changes the server also needs to come from our own page.
+//! On this machine's own addresses, everybody who can connect may look, but only by a name that is this machine's own. A web page can make
+//! a browser connect to any name that it controls; this check keeps it out. Over TLS, the certificate does so: it isn't valid for that
+//! name.
+//!
+//! If there is a token, everybody needs it, as `Authorization: Bearer` or by logging in. A login sets a cookie that is valid as long as
+//! this process runs. If authorities for clients are configured, a certificate of theirs works as well. Requests that change the server
+//! must also come from our own page.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,37 +19,33 @@ use message::Head;
 
 use crate::sealing::Sealing;
 
-/// The shortest token.
+/// Minimum length of a token, in bytes.
 const SHORTEST: usize = 16;
-/// The longest one.
+/// Maximum length of the token's file, in bytes.
 const LONGEST: u64 = 4096;
-/// The cookie of those who have logged in.
+/// Name of the login cookie.
 pub const COOKIE: &str = "lacquer_watch";
-/// So many may be logged in; the first ones have to do so again.
+/// Maximum number of logins at a time. The oldest one ends when another begins.
 const MAX_LOGINS: usize = 1000;
 
-/// See the module.
 #[derive(Debug)]
 pub struct Access {
     token: Option<Vec<u8>>,
-    /// Whether the page is served over TLS, and clients may show certificates.
+    /// True if the page is served over TLS, where clients may show certificates.
     is_sealed: bool,
     asks_clients: bool,
     logins: Mutex<VecDeque<String>>,
-    /// What our own page sends with what changes something.
+    /// Secret that our own page sends with each request that changes something.
     pub page_key: String,
 }
 
-/// What a request may.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Go on.
     Granted,
-    /// Log in first.
     NeedsToken,
-    /// There is no token: only a certificate will do.
+    /// No token is configured: only a certificate is accepted.
     NeedsCertificate,
-    /// It came by a name that isn't ours.
+    /// The request named a host that isn't ours.
     WrongHost,
 }
 
@@ -57,10 +56,10 @@ fn random() -> io::Result<String> {
 }
 
 impl Access {
-    /// With the token of that file, if any, over TLS, if any.
+    /// Reads the token from the file, if any. `sealing` is set if the page is served over TLS.
     ///
     /// # Errors
-    /// The file can't be read, or what is in it is no token.
+    /// The file can't be read, or its content isn't a valid token.
     pub fn new(token_file: Option<&Path>, sealing: Option<&Sealing>) -> Result<Access, String> {
         let token = token_file.map(read_token).transpose()?;
         let page_key = random().map_err(|e| format!("no random numbers: {e}"))?;
@@ -68,17 +67,17 @@ impl Access {
         Ok(Access { token, is_sealed: sealing.is_some(), asks_clients, logins: Mutex::default(), page_key })
     }
 
-    /// Whether only those see anything who have shown that they may.
+    /// True if only clients that have a token or a certificate see anything.
     pub fn is_guarded(&self) -> bool {
         self.token.is_some() || self.asks_clients
     }
 
-    /// What a cookie of ours has to have: `; Secure`, where it would go over TLS alone.
+    /// Attributes that end our cookie: `; Secure` if the page is served over TLS only.
     pub fn cookie_ending(&self) -> &'static str {
         if self.is_sealed { "; Secure" } else { "" }
     }
 
-    /// May this be answered? `is_known`: the client has shown a certificate, which was judged.
+    /// Checks whether a request may be answered. `is_known`: the client has shown a valid certificate.
     pub fn judge(&self, head: &Head, is_known: bool) -> Verdict {
         if is_known && self.asks_clients {
             return Verdict::Granted;
@@ -99,7 +98,7 @@ impl Access {
         }
     }
 
-    /// Whether a request that changes something comes from our own page.
+    /// True if a request that changes something comes from our own page.
     ///
     /// A proxy in between may send another `Host` than the browser did, so that `Origin` doesn't fit it. What the browser itself says of
     /// both (`Sec-Fetch-Site`, over TLS and on this machine) counts then, or the name that the proxy forwards.
@@ -117,7 +116,7 @@ impl Access {
         key && is_same_origin
     }
 
-    /// Takes a token that was typed in: the cookie for it.
+    /// Checks a token that was typed in. Returns the cookie for it.
     pub fn log_in(&self, given: &[u8]) -> Option<String> {
         self.token.as_ref().filter(|token| equal(given.trim_ascii(), token))?;
         let login = random().ok()?;
@@ -155,12 +154,12 @@ fn read_token(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Compares in a time that depends on the length alone.
+/// Compares in a time that depends only on the length, so that it doesn't reveal the token.
 fn equal(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |different, (a, b)| std::hint::black_box(different | (a ^ b))) == 0
 }
 
-/// `localhost`, or an address: nobody can make these stand for something else.
+/// True for `localhost` and for addresses: no DNS entry can redirect these.
 fn is_own_name(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
     let name = match host.strip_prefix('[') {
@@ -222,7 +221,7 @@ mod tests {
         assert_eq!([ask(false, true, true), ask(true, true, true)], [Verdict::Granted; 2]);
         assert_eq!(ask(false, true, false), Verdict::NeedsCertificate);
         assert_eq!(ask(true, true, false), Verdict::NeedsToken);
-        // Nobody was asked: what a client showed by itself says nothing.
+        // The server asks no client for certificates: one that a client shows unasked proves nothing.
         assert_eq!(ask(true, false, true), Verdict::NeedsToken);
         assert_eq!(ask(false, false, false), Verdict::Granted);
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The page to which reasons lead: what each one means, and the causes and fixes of the book's page on troubleshooting. It comes from the
-//! program, as a server's operators may have no way to the web.
+//! The page about reasons: what each one means, with causes and fixes from the book's page on troubleshooting. It is part of the program,
+//! since a server's operators may have no access to the web.
 
 use tables::no_hit::NoHit;
 
-/// The book's page. Its rows that begin with a reason's word are shown.
+/// The book's page. The rows that begin with a reason's word are shown.
 const TROUBLESHOOTING: &str = include_str!("../../../docs/book/troubleshooting.md");
 
-/// The page, whose rows have the reasons' words as their names.
+/// The page as HTML. Each row has the reason's word as its anchor.
 pub fn page() -> String {
     let mut rows = String::new();
     for reason in NoHit::ALL {
@@ -32,7 +32,7 @@ pub fn page() -> String {
     )
 }
 
-/// Rows of the book about a reason: what stands beside the word, cause, fix.
+/// The book's rows about a reason: the text beside the word, cause, fix.
 fn advice(word: &str) -> impl Iterator<Item = (String, String, String)> {
     let first = format!("| `{word}`");
     TROUBLESHOOTING.lines().filter_map(move |line| {
@@ -44,7 +44,7 @@ fn advice(word: &str) -> impl Iterator<Item = (String, String, String)> {
     })
 }
 
-/// Text with `code` and links of Markdown as HTML. The pages that links lead to aren't here: only their texts are kept.
+/// Converts Markdown text with `code` and links to HTML. The links' targets aren't here, so only their texts are kept.
 fn inline(text: &str) -> String {
     let mut out = String::new();
     for (n, part) in text.split('`').enumerate() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is asked of the server's CLI: questions by anybody who may look, changes only where `--control` allows them.
+//! Commands for the server's CLI: questions by anybody who may look, changes only if `--control` allows them.
 //!
-//! Each is made here of checked words; nothing that comes from a browser is a command. Where the server has started this process, questions
-//! go over the [`Channel`] that it has given, and the secret is there only for changes.
+//! Each command is built here from checked words; text from a browser is never used as a command. If the server has started this process,
+//! questions go over the [`Channel`] that it has given, and the secret is needed only for changes.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -16,55 +16,50 @@ use serde_json::{Value, json};
 use crate::state::Shared;
 use crate::text::shown;
 
-/// How long the CLI may take.
+/// Time limit of a CLI command.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest word.
+/// Maximum length of a word, in bytes.
 const MAX_WORD: usize = 4096;
-/// Most fields of a request that is explained.
+/// Maximum number of headers in a request to explain.
 const MAX_FIELDS: usize = 50;
 
-/// A question or an order.
+/// A question or a change.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Ask {
-    /// What would become of this request.
+    /// Asks what the server would do with this request.
     Explain {
-        /// Of the request.
         method: String,
-        /// With its host.
+        /// Absolute URL, with the host.
         url: String,
-        /// Further lines of its head.
+        /// Further header lines of the request.
         fields: Vec<String>,
     },
-    /// The VCLs.
     Vcls,
-    /// The bans.
     Bans,
-    /// The nodes of the fleet that the server belongs to.
+    /// Lists the nodes of the server's fleet.
     Fleet,
-    /// The backends of the VCL in use, with the verdicts of probes and of `backend.set_health`.
+    /// Lists the backends of the VCL in use, with the verdicts of probes and of `backend.set_health`.
     Backends,
-    /// What the lines of the VCL in use cost, as far as it was counted.
+    /// The cost of each line of the VCL in use, as far as it was counted.
     Profile,
-    /// To begin or end to count that.
+    /// Switches that counting on or off.
     SetProfile(bool),
-    /// To ban by an expression.
+    /// Bans by an expression.
     Ban(String),
-    /// To ban an URL of a host.
+    /// Bans one URL of a host.
     Purge {
-        /// Which one.
         host: String,
-        /// Of it.
         url: String,
     },
-    /// To use a VCL that is loaded.
+    /// Switches to a VCL that is loaded.
     UseVcl(String),
 }
 
 impl Ask {
-    /// Reads what the page sends.
+    /// Parses a request of the page.
     ///
     /// # Errors
-    /// It makes no sense.
+    /// The request is invalid.
     pub fn read(what: &str, body: &Value) -> Result<Ask, String> {
         let word = |name: &str| {
             let text = body.get(name).and_then(Value::as_str).unwrap_or_default().trim();
@@ -103,7 +98,7 @@ impl Ask {
         })
     }
 
-    /// Whether it changes something.
+    /// True if the command changes something.
     pub fn is_change(&self) -> bool {
         match self {
             Ask::Explain { .. } | Ask::Vcls | Ask::Bans | Ask::Fleet | Ask::Backends | Ask::Profile => false,
@@ -111,12 +106,11 @@ impl Ask {
         }
     }
 
-    /// Whether it shows the source of VCL, which may hold what not everybody on this machine is to read.
+    /// True if the reply shows VCL source, which not every user of this machine may read.
     pub fn shows_source(&self) -> bool {
         matches!(self, Ask::Profile)
     }
 
-    /// The CLI's words.
     fn command(&self) -> Vec<String> {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         match self {
@@ -131,7 +125,7 @@ impl Ask {
             Ask::Backends => words(&["backend.list", "-j"]),
             Ask::Profile => words(&["vcl.profile", "-j", "show"]),
             Ask::SetProfile(on) => words(&["vcl.profile", if *on { "on" } else { "off" }]),
-            // The CLI wants the parts of the expression as words; a quoted text is one.
+            // The CLI expects each part of the expression as a word. A quoted text is one word.
             Ask::Ban(expression) => std::iter::once("ban".to_owned()).chain(split(expression)).collect(),
             Ask::Purge { host, url } => words(&["ban", "req.http.host", "==", host, "&&", "req.url", "==", url]),
             Ask::UseVcl(name) => words(&["vcl.use", name]),
@@ -139,12 +133,12 @@ impl Ask {
     }
 }
 
-/// A word that isn't taken for an option.
+/// Rejects a word that the CLI would take for an option.
 fn option_free(word: String) -> Result<String, String> {
     if word.starts_with('-') { Err("that begins with a -".to_owned()) } else { Ok(word) }
 }
 
-/// Words, of which those in double quotes may have spaces.
+/// Splits text into words. A word in double quotes may contain spaces.
 fn split(text: &str) -> Vec<String> {
     let (mut out, mut word, mut is_quoted, mut is_word) = (Vec::new(), String::new(), false, false);
     let mut chars = text.chars();
@@ -177,19 +171,19 @@ fn split(text: &str) -> Vec<String> {
     out
 }
 
-/// A socket of the server's on which its CLI answers questions, one after the other.
+/// A socket to the server's CLI. It handles one question at a time.
 #[derive(Debug)]
 pub struct Channel(Mutex<Talk>);
 
 #[derive(Debug)]
 struct Talk {
     connection: Connection,
-    /// Replies that came too late for who had asked, and that are still to be taken.
+    /// Number of replies still to be read whose caller has given up.
     late: u32,
 }
 
 impl Channel {
-    /// Of an inherited descriptor.
+    /// Takes over an inherited descriptor.
     ///
     /// # Errors
     /// There is none of that number, or nobody answers.
@@ -214,7 +208,6 @@ impl Channel {
     }
 }
 
-/// Who answers.
 enum Desk<'a> {
     Channel(&'a Channel),
     Connection(Box<Connection>),
@@ -232,10 +225,10 @@ impl Desk<'_> {
     }
 }
 
-/// Where the CLI is and what it wants, as far as we may use it.
+/// Connects to the CLI at the address and with the secret that the server has published, if this user may read them.
 ///
 /// # Errors
-/// Why it can't be asked.
+/// The reason why the CLI can't be asked.
 fn connect(shared: &Shared) -> Result<Connection, String> {
     let door = Door::of(&shared.workdir).ok_or("the server has no CLI, or doesn't run")?;
     let secret = shared.options.secret.clone().or_else(|| door.secret.clone());
@@ -245,7 +238,7 @@ fn connect(shared: &Shared) -> Result<Connection, String> {
     Door { secret, ..door }.open(Some(PATIENCE))
 }
 
-/// Asks, and waits for the answer: JSON with `ok`, and `text` or `data`.
+/// Sends a command and waits for the reply: JSON with `ok`, and `text` or `data`.
 pub fn ask(shared: &Shared, ask: &Ask) -> Value {
     match try_ask(shared, ask) {
         Ok(value) => value,
@@ -262,10 +255,10 @@ fn try_ask(shared: &Shared, ask: &Ask) -> Result<Value, String> {
     if *ask == Ask::Profile
         && let Some(profile) = answer["data"].as_array_mut().and_then(Vec::pop)
     {
-        // Before it stand a version, the command and the time, as in all JSON of the CLI.
+        // The data follow a version, the command and the time, as in all JSON of the CLI.
         answer["data"] = profile;
     }
-    // A profile is drawn over the source that it is of.
+    // The page shows a profile next to its source.
     let vcl = answer.pointer("/data/vcl").and_then(Value::as_str).map(str::to_owned);
     match (ask, vcl) {
         (Ask::Profile, Some(vcl)) => {
@@ -277,7 +270,7 @@ fn try_ask(shared: &Shared, ask: &Ask) -> Result<Value, String> {
     }
 }
 
-/// What `vcl.show -v` shows, source by source: a name and lines. Each begins with `// VCL.SHOW <number> <bytes> <name>`.
+/// Splits the output of `vcl.show -v` into sources: a name and lines. Each begins with `// VCL.SHOW <number> <bytes> <name>`.
 fn sources(text: &str) -> Value {
     let mut out = Vec::new();
     let mut rest = text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The counters of one moment, sorted for what looks at them; and what backends and the manager counted over reloads of VCL and deaths of
-//! workers: sums that only grow.
+//! The counters of one moment, sorted by set. Also totals of backends and the manager that survive reloads of VCL and deaths of workers, so
+//! they never decrease.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,29 +8,27 @@ use std::sync::Arc;
 use shm::reader::{CounterDoc, CounterValue};
 use tables::counters::Kind;
 
-/// Backends that are told apart; further ones are left out of what is kept, and counted.
+/// Maximum number of backends that are tracked. Further ones are left out and counted.
 pub const MAX_BACKENDS: usize = 1000;
 
-/// A set of counters besides `MAIN` and `MGT`.
+/// The counters of one set by name.
 pub type Set<'a> = HashMap<&'a str, u64>;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub struct Counters<'a> {
-    /// Of the worker.
+    /// The worker's counters (`MAIN`).
     pub main: Set<'a>,
-    /// Of the manager.
+    /// The manager's counters (`MGT`).
     pub mgt: Set<'a>,
-    /// Why requests were no hits.
+    /// Number of requests for each reason why they were no hit.
     pub no_hit: Vec<(&'a str, u64)>,
-    /// Stores by name, with what kind of set they have.
+    /// Stores by name, with the kind of their set.
     pub stores: BTreeMap<&'a str, (&'a str, Set<'a>)>,
-    /// Backends: VCL and name.
+    /// Backends by VCL and name.
     pub backends: BTreeMap<(&'a str, &'a str), Set<'a>>,
 }
 
 impl<'a> Counters<'a> {
-    /// Sorts what was read.
     pub fn new(readings: &'a [CounterValue]) -> Counters<'a> {
         let mut out = Counters::default();
         for reading in readings {
@@ -51,7 +49,7 @@ impl<'a> Counters<'a> {
                 }
                 Some((kind @ ("SMA" | "SMF" | "SMU" | "DISK" | "MSE"), store)) => {
                     let entry = out.stores.entry(store).or_insert((kind, Set::default()));
-                    // A store on a disk has two sets; the disk's own says how the disk does.
+                    // A store on a disk has two sets. The disk's own set is the one that shows its state.
                     if entry.0 == "DISK" {
                         entry.0 = kind;
                     }
@@ -63,34 +61,33 @@ impl<'a> Counters<'a> {
         out
     }
 
-    /// A counter of the worker; 0: there is none.
+    /// The value of a worker's counter, or 0 if there is none.
     pub fn main(&self, name: &str) -> u64 {
         self.main.get(name).copied().unwrap_or(0)
     }
 
-    /// One of the manager.
+    /// The value of a manager's counter, or 0 if there is none.
     pub fn mgt(&self, name: &str) -> u64 {
         self.mgt.get(name).copied().unwrap_or(0)
     }
 }
 
-/// What a counter that only grows grew by; one that went back began anew.
+/// Growth of a counter that never decreases. A smaller value means that it was reset.
 pub fn grown(before: u64, now: u64) -> u64 {
     if now >= before { now - before } else { now }
 }
 
-/// Sums for each backend's name over all VCLs that have it, and had it.
+/// Totals by backend name, over all VCLs that have or had it.
 #[derive(Debug, Default)]
 pub struct BackendSums {
-    /// By set: what was read last.
+    /// The values of the last reading, by set.
     last: HashMap<Arc<str>, Vec<(Arc<CounterDoc>, u64)>>,
-    /// By backend and counter.
+    /// Totals by backend and counter.
     sums: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl BackendSums {
-    /// Takes what was read now. With a thousand backends this is done for some ten thousand counters a second: what is known already costs
-    /// no allocation.
+    /// Adds a reading. With a thousand backends, this handles about ten thousand counters per second; known counters cost no allocation.
     pub fn add(&mut self, readings: &[CounterValue]) {
         let mut now = HashMap::with_capacity(self.last.len());
         for set in readings.chunk_by(|a, b| a.set == b.set) {
@@ -121,7 +118,7 @@ impl BackendSums {
         self.last = now;
     }
 
-    /// By backend and counter.
+    /// Totals by backend and counter.
     pub fn sums(&self) -> &BTreeMap<String, BTreeMap<String, u64>> {
         &self.sums
     }
@@ -134,7 +131,7 @@ pub mod tests {
 
     use super::*;
 
-    /// Counters as a reader gives them: sets of the tables with these values.
+    /// Builds counters like a reader's: all sets of the tables, with these values.
     pub fn readings(values: &[(&str, &str, u64)]) -> Vec<CounterValue> {
         use tables::counters::{Main, Mgt, NoHitCounts, Set as _, Sma, Vbe};
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
@@ -196,7 +193,7 @@ pub mod tests {
         assert_eq!(of(&sums), 17);
         sums.add(&readings(&[("VBE.reload_1.a", "req", 6)]));
         assert_eq!(of(&sums), 18);
-        // Another worker counts from nothing.
+        // A new worker counts from zero.
         sums.add(&readings(&[("VBE.reload_1.a", "req", 2)]));
         assert_eq!(of(&sums), 20);
     }

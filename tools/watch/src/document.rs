@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the page is told each second, as one JSON document for all viewers. Numbers are as counted; how they look is the page's affair.
+//! The page's update, once per second: one JSON document for all viewers. Numbers are raw counts; the page formats them.
 
 use std::sync::atomic::Ordering;
 
@@ -13,11 +13,11 @@ use crate::state::{Shared, State, now};
 use crate::tally::Table;
 use crate::text::shown;
 
-/// Rows of a table.
+/// Maximum number of rows of a table.
 const ROWS: usize = 25;
-/// Backends that are shown.
+/// Maximum number of backends on the page.
 const BACKENDS: usize = 100;
-/// Counters of the worker whose values the page has.
+/// Counters of the worker whose values are on the page.
 const TOTALS: [&str; 40] = [
     "uptime",
     "client_req",
@@ -61,7 +61,7 @@ const TOTALS: [&str; 40] = [
     "backend_req",
 ];
 
-/// The document of this second.
+/// Builds the document of this second.
 pub fn second(shared: &Shared, state: &State) -> Value {
     let counters = Counters::new(&state.readings);
     let totals: serde_json::Map<String, Value> =
@@ -122,7 +122,7 @@ fn backends(state: &State, counters: &Counters<'_>) -> Value {
             let row = json!({
                 "vcl": shown(vcl.as_bytes()), "name": shown(name.as_bytes()),
                 "well": health::is_well(state, vcl, name, set), "happy": format!("{:016x}", of("happy")),
-                // No probe has succeeded for long, or there is none: the log and the CLI know.
+                // The counter is 0 if no probe has succeeded for long, or if there is none. The log and the CLI distinguish these.
                 "probed": of("happy") != 0 || state.health.contains_key(*name),
                 "since": state.health.get(*name).map(|health| health.since),
                 "req": of("req"), "rate": requests, "conn": of("conn") as i64, "fail": of("fail"), "unhealthy": of("unhealthy"),
@@ -134,7 +134,7 @@ fn backends(state: &State, counters: &Counters<'_>) -> Value {
         })
         .collect();
     let all = rows.len();
-    // A sick one gets no requests, and is what is looked for.
+    // Sick backends come first: they get no requests, and operators look for them.
     rows.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
     rows.truncate(BACKENDS);
     json!({ "all": all, "rows": rows.into_iter().map(|(_, _, row)| row).collect::<Vec<_>>() })
@@ -151,7 +151,7 @@ fn stores(counters: &Counters<'_>) -> Value {
     rows.collect()
 }
 
-/// Reasons of which there are any, the most frequent of now first.
+/// Reasons with a count above zero, the currently most frequent first.
 fn no_hit(state: &State, counters: &Counters<'_>) -> Value {
     let mut rows: Vec<_> = counters
         .no_hit
@@ -167,20 +167,20 @@ fn no_hit(state: &State, counters: &Counters<'_>) -> Value {
     rows.into_iter().map(row).collect()
 }
 
-/// The reason that a counter of `NOHIT` is of. Some reasons have another word in the log than their counter's name.
+/// The reason that a counter of `NOHIT` counts. Some reasons have another word in the log than their counter's name.
 fn reason_of(counter: &str) -> Option<NoHit> {
     let at = NoHitCounts::ELEMS.iter().position(|elem| elem.name == counter)?;
     NoHit::ALL.get(at).copied()
 }
 
-/// Rows: key, requests, bytes, seconds of backends, all a second; hits and misses as shares of the requests.
+/// Rows: key, requests, bytes, backend seconds, each per second; hits and misses as shares of the requests.
 fn table(state: &State, (ranking, factor): Table) -> Value {
     let factor = factor / state.log.share.max(0.0001);
     let rows = ranking.rows.iter().filter(|row| row.sums.requests * factor > 0.005).map(|row| {
         let sums = &row.sums;
         let share = |n: f64| if sums.requests > 0.0 { n / sums.requests } else { 0.0 };
         json!([
-            // The tab that parts two keys isn't a character of either.
+            // A tab separates two keys and appears in neither.
             row.key.split(|b| *b == b'\t').map(shown).collect::<Vec<_>>(),
             sums.requests * factor,
             sums.bytes * factor,
@@ -192,7 +192,7 @@ fn table(state: &State, (ranking, factor): Table) -> Value {
     rows.collect()
 }
 
-/// VCLs that have backends, and how many; those that run requests.
+/// Number of backends by VCL, and number of requests by VCL.
 fn vcls(counters: &Counters<'_>, state: &State) -> Value {
     let mut all = std::collections::BTreeMap::<&str, u64>::new();
     for (vcl, _) in counters.backends.keys() {
@@ -215,7 +215,7 @@ mod tests {
         let want = [Some("hash-always-miss"), Some("req-ttl"), Some("hash-ignore-busy"), Some("pass-cookie"), None];
         assert_eq!(["always_miss", "request_ttl", "ignore_busy", "pass_cookie", "nope"].map(word), want);
         assert_eq!(NoHitCounts::ELEMS.len(), NoHit::ALL.len());
-        // Their texts are the same, so the order is.
+        // Equal texts imply equal order.
         assert!(NoHitCounts::ELEMS.iter().zip(NoHit::ALL).all(|(elem, reason)| elem.oneliner == reason.text()));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The page's log of events: backends that change their health, VCLs that are loaded and used, workers that end and begin, bans that take
-//! everything. They come from records of no transaction (`Backend_health`, `CLI`), and from what the manager counts.
+//! The page's log of events: backends change their health, VCLs are loaded and used, workers end and begin, bans remove everything. Events
+//! come from log records of no transaction (`Backend_health`, `CLI`) and from the manager's counters.
 
 use logq::record::word;
 use serde_json::{Value, json};
@@ -11,10 +11,10 @@ use crate::counters::Counters;
 use crate::state::{Health, State};
 use crate::text::shown;
 
-/// Backends whose probes are remembered.
+/// Maximum number of backends whose probes are remembered.
 const MAX_HEALTH: usize = 1000;
-/// The manager's counters of how workers ended, and their words. A panic is also a death by signal, and a core follows one: the first that
-/// has grown is told.
+/// The manager's counters of how workers ended, with their descriptions. A panic is also a death by signal, and a core file follows one.
+/// The first counter in this order that has grown is reported.
 const ENDS: [(&str, &str); 5] = [
     ("child_panic", "panicked"),
     ("child_died", "was killed by a signal"),
@@ -24,36 +24,36 @@ const ENDS: [(&str, &str); 5] = [
 ];
 /// Regular expressions that match every URL and host.
 const EVERYTHING: [&str; 12] = [".", ".*", ".+", "^", "^.", "^.*", "^.*$", "/", "/.*", "^/", "^/.*", "^/.*$"];
-/// Objects that bans and purges have to remove within [`SWEEP_SECONDS`] to be an event: so many, and half of all.
+/// Number of objects that bans and purges must remove within [`SWEEP_SECONDS`] to be an event. It must also be half of all objects.
 const SWEPT: u64 = 100;
-/// See [`SWEPT`].
+/// Time within which [`SWEPT`] objects have to be removed.
 const SWEEP_SECONDS: u64 = 60;
 
-/// The processes and counts of the second before, by which events are noticed. Kept over an upgrade.
+/// The processes and counts of the previous second, from which events are derived. Kept over an upgrade.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Before {
-    /// The manager's process, as long as there is one.
+    /// The manager's process, while it runs.
     pub manager: Option<u64>,
-    /// The last worker's process, also after its end.
+    /// The last worker's process. It stays after the process has ended.
     pub worker: Option<u64>,
     /// The counters of [`ENDS`], in that order.
     pub ends: Option<[u64; ENDS.len()]>,
-    /// The last worker's end was told.
+    /// True if the end of the last worker was reported.
     pub has_ended: bool,
-    /// When a worker died, was killed or panicked last: seconds since 1970.
+    /// Time of the last worker's death by signal or panic, in seconds since 1970.
     pub died_at: Option<u64>,
-    /// The VCL in use, as far as the log has said.
+    /// The VCL in use, as last seen in the log.
     pub vcl: Option<String>,
     sweep: Sweep,
 }
 
 impl Before {
-    /// As the next process of `--watch` reads it.
+    /// Serializes the state for the next process of `--watch`.
     pub fn json(&self) -> Value {
         json!({ "manager": self.manager, "worker": self.worker, "ends": self.ends, "died_at": self.died_at, "vcl": self.vcl })
     }
 
-    /// Reads what [`Before::json`] wrote; what can't be read isn't known.
+    /// Reads the output of [`Before::json`]. Values that can't be read stay unknown.
     pub fn from_json(saved: &Value) -> Before {
         let number = |name: &str| saved[name].as_u64();
         Before {
@@ -67,7 +67,7 @@ impl Before {
     }
 }
 
-/// Objects at the beginning of a stretch, and how many bans and purges had removed by then.
+/// Number of objects at the beginning of an interval, and number of objects removed by bans and purges until then.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Sweep {
     at: u64,
@@ -75,7 +75,7 @@ struct Sweep {
     removed: u64,
 }
 
-/// Takes a record of no transaction.
+/// Handles a log record of no transaction.
 pub fn record(state: &mut State, tag: Tag, text: &[u8], at: u64) {
     match tag {
         Tag::BackendHealth => health(state, text, at),
@@ -84,7 +84,7 @@ pub fn record(state: &mut State, tag: Tag, text: &[u8], at: u64) {
     }
 }
 
-/// `default Went sick 4---X--- 2 3 8 0.000000 0.000000 "..."`: name, `Went`, `Back` or `Still`, and the verdict.
+/// Handles `default Went sick 4---X--- 2 3 8 0.000000 0.000000 "..."`: name, `Went`, `Back` or `Still`, and the verdict.
 fn health(state: &mut State, text: &[u8], at: u64) {
     let name = shown(word(text, 0));
     let is_well = match word(text, 2) {
@@ -103,12 +103,12 @@ fn health(state: &mut State, text: &[u8], at: u64) {
         (Some(_), true) => state.tell(at, "backend", format!("backend {name} is healthy again")),
         (Some(_), false) => state.tell(at, "backend", format!("backend {name} went sick{}", cause(text))),
         (None, false) if is_change => state.tell(at, "backend", format!("backend {name} went sick{}", cause(text))),
-        // How it is, as the first record says it, is no event.
+        // The first record of a backend's health is no event.
         (None, _) => {}
     }
 }
 
-/// The quoted text at a health record's end: the response's first line, or why there was none.
+/// The quoted text at the end of a health record: the response's first line, or the reason why there was none.
 fn cause(text: &[u8]) -> String {
     let quoted = text.iter().position(|b| *b == b'"').map_or(&b""[..], |at| &text[at + 1..]);
     match quoted.strip_suffix(b"\"").unwrap_or(quoted) {
@@ -117,7 +117,7 @@ fn cause(text: &[u8]) -> String {
     }
 }
 
-/// `Rd vcl.use boot`: a command that the worker got from the manager.
+/// Handles `Rd vcl.use boot`: a command that the worker got from the manager.
 fn command(state: &mut State, text: &[u8], at: u64) {
     let Some(words) = text.strip_prefix(b"Rd ").and_then(|line| cli::words::split(line).ok()) else { return };
     let words: Vec<String> = words.iter().map(|word| shown(word)).collect();
@@ -135,7 +135,7 @@ fn command(state: &mut State, text: &[u8], at: u64) {
     }
 }
 
-/// Whether a ban's words match every object: `req.url ~ .`, `obj.status != 0`.
+/// True if a ban's words match every object: `req.url ~ .`, `obj.status != 0`.
 fn takes_everything(words: &[&str]) -> bool {
     let is_all = |condition: &[&str]| match *condition {
         ["req.url" | "req.http.host" | "req.http.Host" | "obj.http.x-url" | "obj.http.x-host", "~", regex] => {
@@ -147,8 +147,8 @@ fn takes_everything(words: &[&str]) -> bool {
     words.split(|word| *word == "&&").all(is_all)
 }
 
-/// Takes what the index and the counters of this second say: workers that ended and began, objects that went all at once. `program` is the
-/// server's name and version.
+/// Compares this second's index and counters with the previous ones: workers that ended and began, objects that were removed all at once.
+/// `program` is the server's name and version.
 pub fn second(state: &mut State, status: Status, now: &Counters<'_>, program: &str, at: u64) {
     let pid = |process: Option<(u64, u64)>| process.map(|(pid, _)| pid);
     let (manager, worker) = (pid(status.manager), pid(status.worker));
@@ -191,15 +191,15 @@ pub fn second(state: &mut State, status: Status, now: &Counters<'_>, program: &s
     }
 }
 
-/// Forgets sick backends when others are loaded: the next VCL may have one of that name without a probe. Where there is one, its next record says
-/// again how it is.
+/// Forgets sick backends when the set of backends changes: the next VCL may have a backend of that name without a probe. If it has a probe,
+/// its next record reports its health again.
 pub fn backends(state: &mut State, now: &Counters<'_>, before: &Counters<'_>) {
     if !now.backends.keys().eq(before.backends.keys()) {
         state.health.retain(|_, health| health.is_well);
     }
 }
 
-/// Tells when bans and purges, whoever made them, have removed most objects.
+/// Reports that bans and purges, whoever made them, have removed most objects.
 fn sweep(state: &mut State, now: &Counters<'_>, at: u64) {
     let removed = ["bans_obj_killed", "bans_lurker_obj_killed", "n_obj_purged"].iter().map(|name| now.main(name)).sum();
     let begun = state.before.sweep;
@@ -266,7 +266,7 @@ mod tests {
                 "{told:?}"
             );
             assert!(!state.health["probed"].is_well && state.health.len() == 1);
-            // A VCL is loaded in which that backend has no probe.
+            // The new VCL has no probe for that backend.
             let (old, new) =
                 (readings(&[("VBE.boot.probed", "happy", 0)]), readings(&[("VBE.new.probed", "happy", 0)]));
             let (old, new) = (Counters::new(&old), Counters::new(&new));
@@ -322,7 +322,7 @@ mod tests {
         look(1, None, [0, 1, 0]);
         look(1, Some(11), [0, 1, 0]);
         look(1, Some(12), [0, 1, 0]);
-        // Both counters grow with a panic.
+        // A panic increments both counters.
         look(1, Some(13), [1, 2, 0]);
         look(1, None, [1, 2, 1]);
         look(1, None, [1, 2, 1]);
@@ -358,7 +358,7 @@ mod tests {
         look(900, 150, 0, 101);
         look(500, 350, 250, 110);
         look(400, 360, 260, 111);
-        // A site that purges single pages all day.
+        // A site that purges single pages all day is no event.
         (0..300).for_each(|n| look(400, 360, 260 + 3 * n, 200 + n));
         assert_eq!(told(&state), ["bans and purges removed 550 of 1000 objects"]);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The thread that reads: the log in small steps within a budget, the counters once a second.
+//! The reading thread. It reads the log in small steps within a budget, and the counters once per second.
 //!
-//! A log that is faster than the budget is read in part: from the beginning of each of the ring's segments as far as the budget goes, so that
-//! what is read is as good as drawn by lot. How much that is of all is known, since a counter says how many records there were. (Those of
-//! requests won't do: varnishd counts a request when its connection has nothing more to ask.)
+//! If the log is faster than the budget, the thread reads a part of it: the beginning of each of the ring's segments, as far as the budget
+//! goes. This approximates a random sample. A counter of all records yields the share that was read. (Counters of requests won't do:
+//! varnishd counts a request only when its connection has no further one.)
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,24 +21,24 @@ use crate::state::{Shared, State, now};
 use crate::transaction::{self, Transaction};
 use crate::{document, events};
 
-/// Between two looks at the log while somebody looks at the page; while nobody does.
+/// Time between two steps while a viewer has the page open, and while nobody has.
 const WATCHED_STEP: Duration = Duration::from_millis(50);
 const IDLE_STEP: Duration = Duration::from_millis(250);
-/// Bytes of the log a second, likewise. A request takes 2 KB or so, and reading it some microseconds.
+/// Budget in bytes of the log per second, in the same two cases. A request takes about 2 KB, and reading it takes some microseconds.
 const WATCHED_BYTES: f64 = 15e6;
 const IDLE_BYTES: f64 = 4e6;
-/// Between two tries to open a log that isn't there.
+/// Time between two attempts to open a missing log.
 const RETRY: Duration = Duration::from_secs(1);
-/// The share of the log that is read is measured over about so many seconds.
+/// Time over which the share of the log that is read is averaged.
 const SHARE_SECONDS: f64 = 5.0;
-/// Between two events of one kind that may come again and again.
+/// Minimum time between two events of a kind that may repeat.
 const QUIET: Duration = Duration::from_secs(60);
-/// Transactions that come in parts and wait for the rest.
+/// Maximum number of transactions that wait for their remaining parts.
 const PARTS: usize = 500;
-/// Between two writes of history and events to the file that outlives this process.
+/// Time between two writes of history and events to the file that outlives this process.
 const KEEP: Duration = Duration::from_secs(5);
 
-/// How many bytes may be read.
+/// Number of bytes of the log that may be read now. It grows with time, up to one second's worth.
 #[derive(Debug)]
 struct Budget {
     left: f64,
@@ -49,12 +49,12 @@ impl Budget {
     fn refill(&mut self, per_second: f64, now: Instant) {
         let seconds = now.saturating_duration_since(self.at).as_secs_f64().min(1.0);
         self.at = now;
-        // What wasn't used in a second is gone.
+        // Unused budget expires after a second.
         self.left = (self.left + seconds * per_second).min(per_second);
     }
 }
 
-/// Reads until the process ends. `keeping`: where history and events outlive it.
+/// Reads until the process ends. `keeping`: the file in which history and events outlive it.
 pub fn run(shared: &Shared, mut keeping: Option<Keeping>) {
     if let Some(keeping) = &mut keeping {
         keeping.read(&mut shared.state(), now());
@@ -76,18 +76,18 @@ struct Follower<'a> {
     reader: Reader,
     ring: Option<Box<Ring>>,
     next_open: Instant,
-    /// Transactions that didn't come in one piece.
+    /// Transactions whose records come in several parts.
     parts: Grouper,
     budget: Budget,
-    /// The budget ended before the log did.
+    /// True if the budget ended before the log did.
     is_behind: bool,
     next_second: Instant,
-    /// When the last second was ended.
+    /// Time at which the last second was ended.
     second_at: Instant,
     last: Arc<Vec<CounterValue>>,
-    /// Records that were read since the last second ended.
+    /// Number of records read since the last second ended.
     records: u64,
-    /// Records that were read and that there were, of late.
+    /// Decaying sums of the records that were read, and of all records.
     read_records: f64,
     all_records: f64,
     last_skip: Option<Instant>,
@@ -96,7 +96,7 @@ struct Follower<'a> {
     bytes: u64,
     keeping: Option<Keeping>,
     next_keep: Instant,
-    /// The manager that `program` is of.
+    /// The manager that `program` was determined for.
     manager: Option<(u64, u64)>,
     program: String,
 }
@@ -134,7 +134,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Reads as much of the log as there is, or as may be.
+    /// Reads the log to its end, or until the budget is used up.
     fn log(&mut self, moment: Instant) {
         let watched = self.shared.is_watched() || self.shared.live().is_followed();
         self.budget.refill(if watched { WATCHED_BYTES } else { IDLE_BYTES }, moment);
@@ -183,7 +183,7 @@ impl<'a> Follower<'a> {
                 self.told_overrun = Some(moment);
                 state.tell(now(), "log", "the log was faster than it could be read: some requests are missing");
             }
-            // Where the writer is by now there is something to read again.
+            // The log can be read again from the writer's present position.
             if is_overrun && ring.skip_ahead() {
                 self.ring = Some(ring);
                 return;
@@ -207,7 +207,7 @@ impl<'a> Follower<'a> {
         Some(Box::new(ring))
     }
 
-    /// Something was left out on purpose.
+    /// Notes that a part of the log was left out on purpose.
     fn gap(&mut self, moment: Instant) {
         self.skips += 1;
         self.last_skip = Some(moment);
@@ -215,7 +215,7 @@ impl<'a> Follower<'a> {
         self.shared.live().gap();
     }
 
-    /// Ends a second.
+    /// Ends a second: updates history and events from the counters.
     fn second(&mut self, moment: Instant) {
         let elapsed = moment.saturating_duration_since(self.second_at).as_secs_f64();
         self.second_at = moment;
@@ -235,7 +235,7 @@ impl<'a> Follower<'a> {
         state.backends.add(&readings);
         let last = Arc::clone(&self.last);
         let (new, before) = (Counters::new(&readings), Counters::new(&last));
-        // A worker has to tell what it is.
+        // A worker must be running to report its version.
         if who.manager != self.manager || self.program.is_empty() {
             (self.manager, self.program) = (who.manager, crate::program::name(self.shared, who.manager, &new));
         }
@@ -249,13 +249,13 @@ impl<'a> Follower<'a> {
         (state.log.skips, state.log.bytes) = (self.skips, self.bytes);
         if let Some(keeping) = self.keeping.as_mut().filter(|_| moment >= self.next_keep) {
             self.next_keep = moment + KEEP;
-            // Without memory for it, the next process begins with an empty chart.
+            // If memory is short, the next process begins with an empty chart.
             let _ = keeping.write(&state, at);
         }
         if self.shared.is_watched() {
             let text = format!("event: second\ndata: {}\n\n", document::second(self.shared, &state));
             drop(state);
-            // Nobody may look any more.
+            // Sending fails if there are no viewers.
             let _ = self.shared.seconds.send(text.into());
         }
     }
@@ -312,7 +312,7 @@ fn fetched_bytes(now: &Counters<'_>, before: &Counters<'_>) -> u64 {
     now.backends.iter().map(|(key, set)| grown(of(before.backends.get(key)), of(Some(set)))).sum()
 }
 
-/// What grew by how much a second: of the worker, of reasons, and of backends by `VCL.backend counter`.
+/// Growth per second of the worker's counters, of reasons for misses, and of backends (`VCL.backend counter`).
 fn rates(
     now: &Counters<'_>,
     before: &Counters<'_>,
@@ -323,7 +323,7 @@ fn rates(
     if is_first || elapsed < 0.05 {
         return out;
     }
-    // Most don't grow: only those that do get a name.
+    // Most counters don't grow. Only those that do get a name.
     let mut put = |before: u64, now: u64, name: &dyn Fn() -> String| {
         let n = grown(before, now);
         if n > 0 {
@@ -346,7 +346,7 @@ fn rates(
     out
 }
 
-/// Takes records of one transaction, or of none: when the last request among them began.
+/// Handles records of one transaction, or of none. Returns the start time of the last request among them.
 fn take(state: &mut State, parts: &mut Grouper, bytes: &[u8], moment: Instant) -> Option<f64> {
     let (first, _) = record::split(bytes)?;
     if let Some(rec) = first.filter(|rec| rec.vxid == 0) {

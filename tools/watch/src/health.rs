@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `/healthz`: does a server run here. `/readyz`: would it answer clients well.
+//! `/healthz` checks that a server runs here. `/readyz` checks that it can serve clients.
 
 use serde_json::{Value, json};
 
@@ -7,15 +7,15 @@ use crate::counters::{Counters, Set};
 use crate::options::Ready;
 use crate::state::{Shared, State};
 
-/// Counters that weren't read for so many seconds say nothing.
+/// Maximum age of counters, in seconds. Older ones are ignored.
 const FRESH_SECONDS: u64 = 10;
 
-/// A backend of the last `backend.list -j`, if the CLI was asked.
+/// The backend in the last output of `backend.list -j`, if the CLI was asked.
 pub fn listed<'a>(state: &'a State, vcl: &str, backend: &str) -> Option<&'a Value> {
     state.listed.as_ref()?.get(format!("{vcl}.{backend}"))
 }
 
-/// Whether a backend is healthy: as the CLI, or its probe, said last, in the log or in its counters. One without a probe is.
+/// True if a backend is healthy, by the last report of the CLI, the log or its counters. A backend without a probe is healthy.
 pub fn is_well(state: &State, vcl: &str, backend: &str, set: &Set<'_>) -> bool {
     if let Some(backend) = listed(state, vcl, backend) {
         return is_up(backend);
@@ -28,10 +28,9 @@ pub fn is_well(state: &State, vcl: &str, backend: &str, set: &Set<'_>) -> bool {
     }
 }
 
-/// An answer: whether all is well, and each reason for or against it.
+/// A verdict, and each reason for or against it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
-    /// Well.
     pub is_good: bool,
     reasons: Vec<(&'static str, bool, String)>,
 }
@@ -41,12 +40,12 @@ impl Verdict {
         Verdict { is_good: reasons.iter().all(|(_, is_good, _)| *is_good), reasons }
     }
 
-    /// The word that stands first.
+    /// The first word of the response.
     pub fn word(&self) -> &'static str {
         if self.is_good { "ok" } else { "failed" }
     }
 
-    /// With the reasons.
+    /// The verdict as JSON, with the reasons.
     pub fn json(&self) -> Value {
         let checks: Vec<_> =
             self.reasons.iter().map(|(name, ok, text)| json!({ "check": name, "ok": ok, "reason": text })).collect();
@@ -54,7 +53,7 @@ impl Verdict {
     }
 }
 
-/// Whether manager and worker run, and their counters can be read.
+/// Checks that manager and worker run and that their counters can be read.
 pub fn alive(shared: &Shared) -> Verdict {
     let state = shared.state();
     Verdict::new(alive_reasons(&state))
@@ -81,8 +80,8 @@ fn alive_reasons(state: &State) -> Vec<(&'static str, bool, String)> {
     vec![("manager", manager.0, manager.1), ("worker", worker.0, worker.1), ("counters", fresh.0, fresh.1)]
 }
 
-/// Also whether a VCL is there and, where that was asked for, backends are well. `listed` is the reply to `backend.list -j`, which knows of
-/// `backend.set_health`; without it the probes decide alone.
+/// The checks of [`alive`], and whether a VCL is loaded and, if configured, backends are healthy. `listed` is the reply to `backend.list
+/// -j`, which includes `backend.set_health`. Without it, the probes decide alone.
 pub fn ready(shared: &Shared, listed: Option<&Value>) -> Verdict {
     let state = shared.state();
     let mut reasons = alive_reasons(&state);
@@ -100,17 +99,17 @@ pub fn ready(shared: &Shared, listed: Option<&Value>) -> Verdict {
     Verdict::new(reasons)
 }
 
-/// The backends of shared memory, each with the verdict of its probe.
+/// The backends in shared memory, each with the verdict of its probe.
 fn probed<'a>(state: &State, counters: &Counters<'a>) -> Vec<(&'a str, bool)> {
     counters.backends.iter().map(|((vcl, name), set)| (*name, is_well(state, vcl, name, set))).collect()
 }
 
-/// A backend's name without its VCL's.
+/// The backend's name without its VCL's.
 fn short(name: &str) -> &str {
     name.split_once('.').map_or(name, |(_, name)| name)
 }
 
-/// Whether a backend of `backend.list -j` gets requests: the administrator's verdict goes before the probe's.
+/// True if a backend of `backend.list -j` gets requests: the administrator's verdict overrides the probe's.
 fn is_up(backend: &Value) -> bool {
     match backend["admin_health"].as_str() {
         Some("sick") => false,
@@ -203,7 +202,7 @@ mod tests {
     #[test]
     fn the_administrators_verdict_goes_before_the_probes() {
         let listed = |admin: &str, probe: &str| json!({ "boot.a": { "type": "backend", "admin_health": admin, "probe_message": [0, 0, probe], "last_change": 1.0 } });
-        // In shared memory its probe has succeeded.
+        // Its probe has succeeded, according to shared memory.
         let s =
             shared(Ready::Backends(vec!["a".to_owned()]), &[("MAIN", "n_vcl_avail", 1), ("VBE.boot.a", "happy", 7)]);
         let told = |admin, probe| told(&ready(&s, Some(&listed(admin, probe))));

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The last minutes by seconds and the last day by minutes, in rings that never grow.
+//! The last minutes by seconds and the last day by minutes, in rings of fixed size.
 
 use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-/// Seconds that are kept.
+/// Number of seconds in the history.
 pub const SECONDS: usize = 300;
-/// Minutes that are kept.
+/// Number of minutes in the history.
 pub const MINUTES: usize = 1440;
 
-/// A second, or the mean second of a minute.
+/// One second, or the mean second of a minute.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Point {
-    /// Seconds since 1970.
+    /// Time in seconds since 1970.
     pub at: u64,
-    /// Requests, and how they were answered.
+    /// Number of requests of all kinds.
     pub requests: f64,
-    /// Of them: hits, misses, passes, pipes, made by VCL.
+    /// Number of requests by handling: hits, misses, passes, pipes, synthetic responses.
     pub answers: [f64; 5],
     /// Bytes of bodies to clients.
     pub bytes: f64,
@@ -25,9 +25,9 @@ pub struct Point {
     pub fetched: f64,
     /// Responses of 500 and above per second, estimated from the log if that was sampled.
     pub errors: f64,
-    /// Percentiles of hits, misses and passes over the last 10 s (of a minute: over it), in milliseconds. Errors aren't counted.
+    /// Percentiles of hits, misses and passes in milliseconds, without errors: over the last 10 s, or over the minute.
     pub times: [Option<[f32; 3]>; 3],
-    /// The share of the log that was read: 1 is all of it.
+    /// Share of the log that was read, from 0 to 1.
     pub share: f64,
     /// Bytes per second of the bodies of `errors`.
     pub error_bytes: f64,
@@ -37,7 +37,7 @@ pub struct Point {
 const NUMBERS: usize = 21;
 
 impl Point {
-    /// As the page has it: a list, whose order `watch.js` knows.
+    /// The point as a list, in the order that `watch.js` expects.
     pub fn json(&self) -> Value {
         let round = |n: f64| (n * 100.0).round() / 100.0;
         let mut out = vec![json!(self.at), json!(round(self.requests))];
@@ -54,7 +54,7 @@ impl Point {
         Value::Array(out)
     }
 
-    /// Reads what [`Point::json`] wrote; `None`: it isn't that.
+    /// Reads the output of [`Point::json`]. `None` if `value` is anything else.
     fn from_json(value: &Value) -> Option<Point> {
         let list = value.as_array().filter(|list| list.len() == NUMBERS)?;
         let n = |at: usize| list[at].as_f64().filter(|n| n.is_finite());
@@ -73,17 +73,17 @@ impl Point {
     }
 }
 
-/// Both rings.
+/// The points of the last seconds and minutes.
 #[derive(Debug, Default)]
 pub struct History {
     seconds: VecDeque<Point>,
     minutes: VecDeque<Point>,
-    /// Seconds of the minute that isn't over.
+    /// Seconds of the current minute.
     open: Vec<Point>,
 }
 
 impl History {
-    /// Adds a second. True: a minute is over with it.
+    /// Adds a second. Returns true if a minute has ended with it.
     pub fn add(&mut self, point: Point) -> bool {
         if self.seconds.len() == SECONDS {
             self.seconds.pop_front();
@@ -96,7 +96,7 @@ impl History {
         is_over
     }
 
-    /// Ends the minute, whose percentiles these are; the second that was added last begins the next one.
+    /// Ends the minute, whose percentiles are `times`. The last second added begins the next minute.
     pub fn end_minute(&mut self, times: [Option<[f32; 3]>; 3]) {
         let open = std::mem::take(&mut self.open);
         if let Some(first) = open.first() {
@@ -119,24 +119,23 @@ impl History {
         self.open.extend(self.seconds.back());
     }
 
-    /// Requests and errors of the last seconds, added up.
+    /// Sums of the requests and errors of the last seconds.
     pub fn requests_and_errors(&self, seconds: usize) -> (f64, f64) {
         let last = self.seconds.iter().rev().take(seconds);
         last.fold((0.0, 0.0), |(requests, errors), point| (requests + point.requests, errors + point.errors))
     }
 
-    /// The last second.
     pub fn last(&self) -> Option<&Point> {
         self.seconds.back()
     }
 
-    /// All of it for the page.
+    /// The whole history as JSON for the page.
     pub fn json(&self) -> Value {
         let list = |points: &VecDeque<Point>| points.iter().map(Point::json).collect::<Vec<_>>();
         json!({ "seconds": list(&self.seconds), "minutes": list(&self.minutes) })
     }
 
-    /// What [`History::json`] wrote, as far as it is still within the time that is kept. Points that can't be read are left out.
+    /// Restores what [`History::json`] wrote. Points that are too old or can't be read are left out.
     pub fn restore(&mut self, saved: &Value, now: u64) {
         let read = |name: &str, most: usize, unit: u64| {
             let all = saved[name].as_array().map_or(&[][..], Vec::as_slice);
@@ -209,7 +208,7 @@ mod tests {
         again.restore(&saved, 1000);
         assert!(again.seconds == history.seconds && again.minutes == history.minutes);
         assert_eq!(again.open.len(), 40);
-        // Seconds of ten minutes ago aren't shown as if they were the last ones; minutes are.
+        // The seconds of ten minutes ago are too old to be restored; the minutes aren't.
         again.restore(&saved, 1600);
         assert_eq!((again.seconds.len(), again.minutes.len()), (0, history.minutes.len()));
         again.restore(&json!({ "seconds": [[1], "x", null], "minutes": 7 }), 1000);

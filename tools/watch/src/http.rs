@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Connections of browsers and scrapers: HTTP/1.1 with small bounds, in clear text or over TLS, a task for each. What is asked for is decided in [`crate::routes`].
+//! Connections of browsers and scrapers: HTTP/1.1 with small limits, in clear text or over TLS, one task for each. [`crate::routes`]
+//! handles the requests.
 
 use std::io;
 use std::rc::Rc;
@@ -20,78 +21,71 @@ use crate::places::{Place, Places};
 use crate::routes::{self, Answer, Context};
 use crate::sealing::Sealing;
 
-/// The longest head of a request, and body.
+/// Maximum sizes of a request's head and body.
 const HEAD_BYTES: usize = 16 << 10;
 const BODY_BYTES: u64 = 64 << 10;
-/// How long a request may take to come in; how long an idle connection lasts that has asked before; and a write until the other side takes it.
+/// Time limits: for a request to arrive, for an idle connection that has sent a request before, and for the client to take a write.
 const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 const IDLE_PATIENCE: Duration = Duration::from_secs(30);
 const WRITE_PATIENCE: Duration = Duration::from_secs(20);
-/// How long a TLS handshake may take.
+/// Time limit of a TLS handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// What is read at once.
+/// Size of one read.
 const READ_BYTES: usize = 4096;
-/// Bytes of the kernel's for a connection, which doubles it.
+/// Send buffer of a connection. The kernel doubles the value.
 const SEND_BUFFER: usize = 16 << 10;
-/// After an error of accept (no descriptors left, say).
+/// Pause after an error of accept (no descriptors left, for example).
 const PAUSE: Duration = Duration::from_millis(100);
-/// An empty comment is sent so often, so that a viewer who has gone is noticed.
+/// Interval of the empty comments by which a viewer's disconnection is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
-/// A request.
 #[derive(Debug)]
 pub struct Request {
-    /// Its head.
     pub head: Head,
-    /// Its body.
     pub body: Vec<u8>,
-    /// The client has shown a certificate, which was judged.
+    /// True if the client has shown a valid certificate.
     pub is_known: bool,
 }
 
-/// An answer in one piece.
+/// A response whose body is complete.
 #[derive(Debug)]
 pub struct Response {
-    /// Its status.
     pub status: u16,
-    /// What its body is.
     pub content_type: &'static str,
-    /// Further lines of its head.
+    /// Further header lines of the response.
     pub fields: Vec<(&'static str, String)>,
-    /// Its body.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// One of this status and kind.
+    /// A response with this status and content type.
     pub fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
         Response { status, content_type, fields: Vec::new(), body: body.into() }
     }
 
-    /// A line of text.
+    /// A response of one line of text.
     pub fn text(status: u16, text: &str) -> Response {
         Response::new(status, "text/plain; charset=utf-8", format!("{text}\n"))
     }
 
-    /// JSON.
     pub fn json(status: u16, value: &serde_json::Value) -> Response {
         Response::new(status, "application/json", value.to_string())
     }
 
-    /// With a further line of the head.
+    /// Adds a header to the response.
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Response {
         self.fields.push((name, value.into()));
         self
     }
 }
 
-/// What stands in each head: nothing is loaded from elsewhere, nothing is framed, nothing is kept by anybody.
+/// Headers of each response: nothing is loaded from elsewhere, no other page can frame ours, and no cache keeps it.
 const SAFETY: &str = "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'\r\n\
      X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n\
      Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\nCache-Control: no-store\r\n";
 
-/// Accepts for ever, over TLS where there is to be any.
+/// Accepts connections for ever, over TLS if `sealing` is set.
 pub async fn serve(listener: TcpListener, sealing: Option<Sealing>, context: Rc<Context>) {
     let places = Places::default();
     loop {
@@ -101,9 +95,9 @@ pub async fn serve(listener: TcpListener, sealing: Option<Sealing>, context: Rc<
                 let (context, single) = (Rc::clone(&context), sealing.as_ref().map(Sealing::single));
                 rt::spawn(async move {
                     tokio::select! {
-                        // The other side went away, or was too slow.
+                        // An error means that the client left or was too slow.
                         _ = begin(stream, single, &place, &context) => {}
-                        // Another one has its place.
+                        // The connection was ended in favour of another one.
                         () = place.called() => {}
                     }
                 });
@@ -118,7 +112,7 @@ pub async fn serve(listener: TcpListener, sealing: Option<Sealing>, context: Rc<
 
 async fn begin(stream: TcpStream, single: Option<Single>, place: &Place, context: &Rc<Context>) -> io::Result<()> {
     let _ = stream.set_nodelay(true);
-    // What the kernel holds for those who don't read.
+    // Limits the memory that the kernel uses for clients that don't read.
     let _ = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
     let stream = Stream::Tcp(stream);
     let Some(single) = single else { return connection(stream, false, place, context).await };
@@ -130,7 +124,7 @@ async fn begin(stream: TcpStream, single: Option<Single>, place: &Place, context
     }
 }
 
-/// Serves a client; `is_known`: it has shown a certificate, which was judged.
+/// Serves a client. `is_known`: it has shown a valid certificate.
 async fn connection(stream: Stream, is_known: bool, place: &Place, context: &Rc<Context>) -> io::Result<()> {
     let mut input = Vec::new();
     let mut patience = HEAD_PATIENCE;
@@ -165,13 +159,13 @@ async fn connection(stream: Stream, is_known: bool, place: &Place, context: &Rc<
     }
 }
 
-/// Why a request can't be answered as it wants.
+/// The reason why a request gets an error or no response.
 enum BadRequest {
     Status(u16, &'static str),
     Io(io::Error),
 }
 
-/// The next request, which begins within `patience`; None: the connection has ended.
+/// Reads the next request, which must begin within `patience`. `None`: the connection has ended.
 async fn request(
     stream: &Stream,
     input: &mut Vec<u8>,
@@ -249,7 +243,7 @@ fn stream_head(content_type: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n{SAFETY}Connection: close\r\n\r\n")
 }
 
-/// A viewer; counted while it lives.
+/// Counts a viewer until it is dropped.
 struct Viewer<'a>(&'a Context);
 
 impl<'a> Viewer<'a> {
@@ -265,7 +259,7 @@ impl Drop for Viewer<'_> {
     }
 }
 
-/// Sends each second to a viewer until that goes. One that is too slow loses seconds, and is told how many.
+/// Sends each second's document to a viewer until it disconnects. A viewer that is too slow loses seconds, and is informed how many.
 async fn events(stream: &Stream, context: &Context, mut seconds: broadcast::Receiver<Arc<str>>) -> io::Result<()> {
     let _viewer = Viewer::new(context);
     write(stream, format!("{}retry: 2000\n\n", stream_head("text/event-stream")).as_bytes()).await?;
@@ -281,7 +275,7 @@ async fn events(stream: &Stream, context: &Context, mut seconds: broadcast::Rece
                 Err(RecvError::Closed) => return Ok(()),
             },
             read = stream.read(&mut ignored, None) => match read {
-                // What a viewer says has no meaning.
+                // Input from a viewer is ignored.
                 Ok(1..) => continue,
                 _ => return Ok(()),
             },
@@ -291,7 +285,7 @@ async fn events(stream: &Stream, context: &Context, mut seconds: broadcast::Rece
     }
 }
 
-/// Sends lines of JSON until one of both sides goes.
+/// Sends lines of JSON until either side closes.
 async fn follow(stream: &Stream, mut lines: mpsc::Receiver<Arc<str>>) -> io::Result<()> {
     write(stream, format!("{}{{}}\n", stream_head("application/x-ndjson")).as_bytes()).await?;
     let mut ignored = [0; 256];

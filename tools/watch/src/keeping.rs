@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What outlives this process: history and events, in a file in memory that the server hands to each process of `--watch`. The server keeps
-//! the file over an upgrade, so the page's day goes on.
+//! History and events that outlive this process, in a memory file that the server hands to each process of `--watch`. The server keeps the
+//! file over an upgrade, so the page's charts continue.
 //!
-//! The file has two halves, which are written in turn: when this process is killed while it writes one, the other is whole.
+//! The file has two halves, which are written alternately. If this process is killed while it writes one, the other one is intact.
 
 use std::fs::File;
 use std::io;
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::events::Before;
 use crate::state::State;
 
-/// Bytes of a half. History takes 300 KB at most, events some 20 KB.
+/// Size of a half in bytes. History takes at most 300 KB, events about 20 KB.
 const HALF: u64 = 1 << 20;
-/// Digits of the length that stands before the text.
+/// Number of digits of the length before the text.
 const DIGITS: usize = 8;
 
-/// See the module.
+/// The file in which history and events outlive this process.
 #[derive(Debug)]
 pub struct Keeping {
     file: File,
@@ -26,7 +26,7 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// A file that the server has handed over.
+    /// Takes over a file that the server has handed to this process.
     ///
     /// # Errors
     /// No descriptor of that number is open.
@@ -35,7 +35,7 @@ impl Keeping {
         Ok(Keeping { file: file.into(), turn: 0 })
     }
 
-    /// Writes what is known now.
+    /// Writes the present state.
     ///
     /// # Errors
     /// No memory is left.
@@ -52,7 +52,7 @@ impl Keeping {
         self.file.write_all_at(format!("{:0DIGITS$}{text}", text.len()).as_bytes(), at)
     }
 
-    /// Reads the later of both halves into `state`. What can't be read is left out.
+    /// Reads the newer intact half into `state`. Parts that can't be read are left out.
     pub fn read(&mut self, state: &mut State, now: u64) {
         let halves = [0, 1].map(|half| (half, self.half(half * HALF).unwrap_or_default()));
         let at = |saved: &Value| saved["at"].as_u64();
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(next.history.last().map(|p| p.requests), Some(8.0));
         assert_eq!((&next.events, &next.before), (&state.events, &state.before));
         assert_eq!((next.before.worker, next.before.ends), (Some(3), Some([1, 0, 0, 0, 0])));
-        // Killed within the next write, which takes the other half's place: the later whole one counts.
+        // If the process is killed during the next write, the other half is the newest intact one.
         keeping.write(&state, 1003).unwrap();
         keeping.file.write_all_at(b"99", keeping.turn % 2 * HALF + 20).unwrap();
         let mut after = State::default();

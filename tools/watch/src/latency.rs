@@ -1,37 +1,35 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Times: buckets that only grow, for Prometheus, and percentiles of a stretch of time, for the page.
+//! Latencies: histograms that never decrease, for Prometheus, and percentiles of an interval, for the page.
 
 use hdrhistogram::Histogram;
 
-/// Upper ends of the buckets, in seconds. A hit takes tens of microseconds, a slow origin many seconds.
+/// Upper bounds of the buckets, in seconds. A hit takes tens of microseconds, a slow origin many seconds.
 pub const BOUNDS: [f64; 20] = [
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
     30.0, 60.0, 300.0,
 ];
 
-/// How many times lie between which bounds. Nothing ever makes it smaller.
+/// A histogram. No count ever decreases.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Buckets {
-    /// Each bucket alone; the last is beyond all bounds.
+    /// Count of each bucket, not cumulative. The last bucket is beyond all bounds.
     counts: [u64; BOUNDS.len() + 1],
-    /// All times together.
+    /// The sum of all times, in seconds.
     pub sum: f64,
 }
 
 impl Buckets {
-    /// Adds a time.
     pub fn add(&mut self, seconds: f64) {
         let at = BOUNDS.partition_point(|bound| *bound < seconds);
         self.counts[at] += 1;
         self.sum += seconds;
     }
 
-    /// How many there are.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// For each bound how many don't lie above it.
+    /// For each bound, the number of times that are at most the bound.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         let mut sum = 0;
         BOUNDS.iter().zip(self.counts).map(move |(bound, count)| {
@@ -41,12 +39,12 @@ impl Buckets {
     }
 }
 
-/// The percentiles that are shown.
+/// The percentiles on the page.
 pub const PERCENTILES: [f64; 3] = [50.0, 90.0, 99.0];
-/// The longest time that is told from longer ones, in microseconds: an hour.
+/// Maximum time that is recorded, in microseconds: one hour.
 const LONGEST: u64 = 3_600_000_000;
 
-/// Times of a stretch: its percentiles within a hundredth.
+/// Times of an interval. Percentiles are accurate to 1 %.
 #[derive(Debug)]
 pub struct Window(Histogram<u32>);
 
@@ -58,28 +56,25 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Adds a time.
     pub fn add(&mut self, seconds: f64) {
         self.0.saturating_record((seconds * 1e6).round().max(0.0) as u64);
     }
 
-    /// Adds those of another.
+    /// Adds the times of another window.
     pub fn append(&mut self, other: &Window) {
         // Both have the same bounds.
         let _ = self.0.add(&other.0);
     }
 
-    /// How many there are.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Milliseconds of [`PERCENTILES`]; None: there was nothing.
+    /// The [`PERCENTILES`] in milliseconds. `None` if no time was recorded.
     pub fn percentiles(&self) -> Option<[f32; 3]> {
         (self.count() > 0).then(|| PERCENTILES.map(|p| self.0.value_at_percentile(p) as f32 / 1000.0))
     }
 
-    /// Forgets all.
     pub fn clear(&mut self) {
         self.0.reset();
     }

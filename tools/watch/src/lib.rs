@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer watch`: a page, metrics and health of a running server, ours or a genuine varnishd.
+//! `lacquer watch`: a page, metrics and health checks for a running server, ours or a genuine varnishd.
 //!
-//! One thread reads shared memory ([`follow`]) and adds up ([`tally`], [`history`]); another serves what is known ([`http`], [`routes`]).
-//! Neither is ever waited for by the server.
+//! One thread reads shared memory ([`follow`]) and adds up ([`tally`], [`history`]). Another one serves the results ([`http`], [`routes`]).
+//! The server never waits for either.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -52,14 +52,14 @@ use state::Shared;
 pub use options::{DEFAULT_ADDRESS, USAGE};
 pub use problems::{Errors, Judge};
 
-/// Descriptors that are asked for: a thousand viewers and more.
+/// Number of open files to request: enough for more than a thousand viewers.
 const OPEN_FILES: u64 = 8192;
-/// What a server that starts this reads on standard output, before the address.
+/// Prefix of the line on standard output from which the parent process reads the address.
 pub const LISTENS: &str = "watch: ";
 
-/// Runs it until SIGINT, SIGTERM or SIGHUP, or until the server that started it has gone: the exit status.
+/// Runs until SIGINT, SIGTERM or SIGHUP, or until the server that started this process has gone. Returns the exit status.
 ///
-/// `judge` finds what is wrong with the server. Must be called before the process has started a thread: it blocks signals for all threads to come.
+/// `judge` finds the server's problems. Must be called before the process has started a thread: it blocks signals for all threads to come.
 pub fn main(args: &[String], judge: Judge) -> i32 {
     let options = match Options::parse(args) {
         Ok(Invocation::Run(options)) => *options,
@@ -87,7 +87,7 @@ fn run(options: Options, judge: Judge) -> Result<(), String> {
     let listener = listen(&options)?;
     let address = listener.local_addr().map_err(|e| e.to_string())?;
     let signals = Signals::new(&[SIGINT, SIGTERM, SIGHUP]).map_err(|e| format!("signals: {e}"))?;
-    // As many as the system grants.
+    // The system may grant fewer.
     let _ = sys::limits::raise_open_files(OPEN_FILES);
     let is_child = options.is_child;
     let workdir = workdir(&options)?;
@@ -117,7 +117,7 @@ fn run(options: Options, judge: Judge) -> Result<(), String> {
     served.and_then(|inner| inner).map_err(|e| e.to_string())
 }
 
-/// The workdir of the server to look at; of one that doesn't run yet, too: the page waits for it.
+/// The server's workdir. The server need not run yet: the page waits for it.
 fn workdir(options: &Options) -> Result<std::path::PathBuf, String> {
     let name = options.name.as_deref();
     if options.is_child {
@@ -135,7 +135,7 @@ fn workdir(options: &Options) -> Result<std::path::PathBuf, String> {
     }
 }
 
-/// Tells when a signal comes, or when the server that started this has gone.
+/// Sends a message when a signal arrives, or when the server that started this process has gone.
 fn wait_for_end(mut signals: Signals, is_child: bool, ends: &mpsc::UnboundedSender<()>) -> io::Result<()> {
     let end = ends.clone();
     let wait = move || {
@@ -150,7 +150,7 @@ fn wait_for_end(mut signals: Signals, is_child: bool, ends: &mpsc::UnboundedSend
         let end = ends.clone();
         let wait = move || {
             let mut byte = [0];
-            // It never writes.
+            // The server never writes to this pipe; it only closes it.
             while matches!(io::stdin().read(&mut byte), Ok(1..)) {}
             let _ = end.send(());
         };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The live list of requests: who follows it with which filter, and the records of those that were shown, so that one can be opened.
+//! The live list of requests: its followers with their filters, and the records of the requests shown, so that a request can be opened.
 //!
-//! Transactions are put together only while somebody follows. Whatever a group's records say is made presentable first
-//! ([`logq::redact`]); filters see no more than people do.
+//! Transactions are assembled only while the list has followers. [`logq::redact`] removes secrets from the records first, so filters see no
+//! more than people do.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::text::shown;
 use crate::transaction::{self, Transaction};
 
-/// So many may follow the list at once.
+/// Maximum number of followers of the list at a time.
 pub const MAX_FOLLOWERS: usize = 32;
-/// Messages that wait for a follower; what comes when it is full is lost to that one, who is told.
+/// Size of a follower's queue, in messages. Messages that don't fit are lost, and the follower is informed.
 const QUEUE: usize = 256;
-/// Requests a second that a follower is sent; the others that fit are counted.
+/// Maximum number of requests per second that are sent to a follower. Further matches are only counted.
 const RATE: f64 = 50.0;
-/// Requests that can be opened.
+/// Maximum number of requests that can be opened.
 const KEPT: usize = 1000;
-/// Bytes of their records, in all.
+/// Maximum size of their records in total, in bytes.
 const KEPT_BYTES: usize = 16 << 20;
-/// Bytes of records of one request; what is beyond isn't kept.
+/// Maximum size of the records of one request, in bytes. The rest is dropped.
 const GROUP_BYTES: usize = 1 << 20;
-/// The longest filter.
+/// Maximum length of a filter, in bytes.
 pub const MAX_QUERY_BYTES: usize = 2000;
 
-/// A follower, as the writer sees it.
+/// A follower, from the writer's side.
 struct Follower {
     number: u64,
     query: Option<Query>,
     sender: Sender<Arc<str>>,
     credits: f64,
-    /// Fit, but weren't sent: more than the rate; or the queue was full.
+    /// Number of matches that weren't sent because of the rate or a full queue.
     more: u64,
     lost: u64,
 }
 
-/// A transaction, without what is hidden.
+/// A transaction without its hidden parts.
 struct Clean {
     vxid: u32,
     level: u32,
@@ -60,7 +60,6 @@ struct Kept {
     is_cut: bool,
 }
 
-/// See the module.
 pub struct Live {
     redaction: Redaction,
     followers: Vec<Follower>,
@@ -83,7 +82,6 @@ fn grouper() -> Grouper {
 }
 
 impl Live {
-    /// Nobody follows.
     pub fn new(redaction: Redaction) -> Live {
         Live {
             redaction,
@@ -96,15 +94,14 @@ impl Live {
         }
     }
 
-    /// Whether anybody follows.
     pub fn is_followed(&self) -> bool {
         !self.followers.is_empty()
     }
 
-    /// Begins to follow what fits `query`.
+    /// Begins to follow requests that match `query`.
     ///
     /// # Errors
-    /// The filter is none, or too many follow.
+    /// The filter is invalid, or there are too many followers.
     pub fn follow(&mut self, query: &str) -> Result<Receiver<Arc<str>>, FollowError> {
         self.forget_those_gone();
         if self.followers.len() >= MAX_FOLLOWERS {
@@ -130,7 +127,7 @@ impl Live {
         }
     }
 
-    /// Takes records of one transaction.
+    /// Handles records of one transaction.
     pub fn feed(&mut self, records: &[u8], now: Instant) {
         if self.followers.is_empty() {
             return;
@@ -141,7 +138,7 @@ impl Live {
         self.grouper = Some(grouper);
     }
 
-    /// Records are missing: what isn't whole never will be.
+    /// Handles a gap in the log: incomplete transactions will never be complete.
     pub fn gap(&mut self) {
         self.grouper = None;
     }
@@ -150,7 +147,7 @@ impl Live {
         if group.first().is_none_or(|txn| txn.reason != Reason::Rxreq) {
             return;
         }
-        // Who has no filter and no credits left needn't see it.
+        // A follower without a filter needs the request only if its rate allows it.
         let has_use = |follower: &Follower| follower.query.is_some() || follower.credits >= 1.0;
         if !self.followers.iter().any(has_use) {
             self.followers.iter_mut().for_each(|follower| follower.more += 1);
@@ -208,7 +205,7 @@ impl Live {
         }
     }
 
-    /// To be called a few times a second: those who were sent less than there was are told so.
+    /// Informs followers of matches that weren't sent. To be called a few times per second.
     pub fn tick(&mut self, now: Instant) {
         let seconds = now.saturating_duration_since(self.refilled).as_secs_f64();
         self.refilled = now;
@@ -257,23 +254,22 @@ impl Clean {
     }
 }
 
-/// Why nobody can follow so.
+/// The reason why a follower is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FollowError {
-    /// Too many do.
     TooMany,
-    /// What is wrong with the filter.
+    /// The filter is invalid, for this reason.
     Query(String),
 }
 
-/// A line of the list.
+/// The request's line in the list.
 fn summary(number: u64, group: &[Txn<'_>]) -> Value {
     let mut requests = group.iter().filter_map(|txn| match transaction::read(txn.records) {
         Some(Transaction::Request(request)) if txn.level == 1 => Some(request),
         _ => None,
     });
     let Some(first) = requests.next() else { return Value::Null };
-    // What it was restarted as has the answer.
+    // The last restart has the response.
     let last = requests.next_back().unwrap_or(first);
     let backend = group.iter().find_map(|txn| match transaction::read(txn.records) {
         Some(Transaction::Fetch(fetch)) => Some(shown(fetch.backend)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `/metrics`: what Prometheus and its kin read, as OpenMetrics where the reader takes it, and else in the older text format.
+//! `/metrics` for Prometheus and compatible scrapers: OpenMetrics if the client accepts it, else the older text format.
 
 mod exporter;
 mod fleet;
@@ -13,27 +13,25 @@ use serde_json::Value;
 use crate::latency::Buckets;
 use crate::state::Shared;
 
-/// Which names the metrics have.
+/// The scheme of the metrics' names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Naming {
-    /// Good ones of our own, `lacquer_...`.
+    /// Our own names, `lacquer_...`.
     #[default]
     Own,
-    /// Those of prometheus_varnish_exporter, `varnish_...`.
+    /// The names of prometheus_varnish_exporter, `varnish_...`.
     Exporter,
 }
 
-/// How they are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// OpenMetrics 1.0.
     OpenMetrics,
     /// Prometheus' text format 0.0.4.
     Text,
 }
 
 impl Format {
-    /// What a reader takes, by its Accept.
+    /// Selects the format by the `Accept` header.
     pub fn of_accept(accept: &[u8]) -> Format {
         let wanted = b"application/openmetrics-text";
         if accept.windows(wanted.len()).any(|w| w.eq_ignore_ascii_case(wanted)) {
@@ -43,7 +41,6 @@ impl Format {
         }
     }
 
-    /// Its content type.
     pub const fn content_type(self) -> &'static str {
         match self {
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -74,11 +71,11 @@ struct Family {
     kind: Type,
     help: String,
     unit: &'static str,
-    /// What follows the name (`_total`, `_bucket`), the labels, and the value.
+    /// The suffix of the name (`_total`, `_bucket`), the labels, and the value of each sample.
     samples: Vec<(&'static str, String, f64)>,
 }
 
-/// Metrics by name. What was added twice with the same labels is added up.
+/// Metrics by name. Samples with the same name and labels are summed.
 #[derive(Debug, Default)]
 struct Exposition(BTreeMap<String, Family>);
 
@@ -121,12 +118,12 @@ impl Exposition {
         family.samples.push(("_count", written(labels), buckets.count() as f64));
     }
 
-    /// `total`: counters' names end so, in both formats.
+    /// Writes the metrics. `total` is the suffix of counters' names, in both formats.
     fn text(&self, format: Format, total: &str) -> String {
         let mut out = String::with_capacity(64 << 10);
         for (name, family) in &self.0 {
             let ending = if family.kind == Type::Counter { total } else { "" };
-            // The older format knows no names of families.
+            // The older format describes each sample's name instead of the family's.
             let described = if format == Format::Text { format!("{name}{ending}") } else { name.clone() };
             let help = escape(&family.help, format == Format::OpenMetrics);
             let _ = writeln!(out, "# HELP {described} {help}");
@@ -159,7 +156,7 @@ fn escape(text: &str, quotes: bool) -> String {
     if quotes { text.replace('"', "\\\"") } else { text }
 }
 
-/// What stands on the page. `nodes`: those of the fleet that the server belongs to, as its CLI says.
+/// The content type and the page. `nodes`: the nodes of the server's fleet, from its CLI.
 pub fn page(shared: &Shared, naming: Naming, format: Format, nodes: Option<&Value>) -> (&'static str, String) {
     match naming {
         Naming::Own => {
@@ -169,7 +166,7 @@ pub fn page(shared: &Shared, naming: Naming, format: Format, nodes: Option<&Valu
             }
             (format.content_type(), out.text(format, "_total"))
         }
-        // Its counters have no ending, which OpenMetrics wants.
+        // The exporter's counters lack the suffix that OpenMetrics requires.
         Naming::Exporter => (Format::Text.content_type(), exporter::exposition(shared).text(Format::Text, "")),
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The words after `lacquer watch`.
+//! Options of `lacquer watch`.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -9,10 +9,9 @@ use toolkit::args::{Arg, Args};
 use crate::metrics::Naming;
 use crate::sealing::Files;
 
-/// Where it listens unless an option says another.
+/// Default of the option `-a`.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:6085";
 
-/// What `lacquer watch --help` prints.
 pub const USAGE: &str = "\
 Usage: lacquer watch [options]
 
@@ -51,52 +50,51 @@ Examples:
  lacquer watch -a 0.0.0.0:443 --tls-cert watch.pem --client-ca operators.pem --control
 ";
 
-/// What `/readyz` looks at besides the processes.
+/// The condition for `/readyz`, besides the processes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Ready {
-    /// That a VCL can be used.
+    /// A VCL can be used.
     #[default]
     Vcl,
-    /// And that a backend is well.
+    /// A VCL can be used, and any backend is healthy.
     AnyBackend,
-    /// And that one of these is.
+    /// A VCL can be used, and one of these backends is healthy.
     Backends(Vec<String>),
 }
 
-/// How it is to run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
-    /// -n
+    /// Value of the option `-n`.
     pub name: Option<String>,
-    /// -a
+    /// Value of the option `-a`.
     pub listen: String,
-    /// --any-port
+    /// The option `--any-port` is set.
     pub any_port: bool,
-    /// --token-file
+    /// Value of the option `--token-file`.
     pub token_file: Option<PathBuf>,
-    /// --tls-cert, --tls-key, --client-ca
+    /// Values of `--tls-cert`, `--tls-key` and `--client-ca`.
     pub tls: Option<Files>,
-    /// --control
+    /// The option `--control` is set.
     pub control: bool,
-    /// Not --no-cli.
+    /// False if `--no-cli` is set.
     pub cli: bool,
-    /// -S
+    /// Value of the option `-S`.
     pub secret: Option<String>,
-    /// --show-header, each
+    /// Values of all options `--show-header`.
     pub show_headers: Vec<String>,
-    /// --show-vcl
+    /// The option `--show-vcl` is set.
     pub show_vcl: bool,
-    /// --metrics
+    /// Value of the option `--metrics`.
     pub naming: Naming,
-    /// --ready
+    /// Value of the option `--ready`.
     pub ready: Ready,
-    /// The server has started it: it ends with its standard input.
+    /// True if the server has started this process. It then ends when its standard input closes.
     pub is_child: bool,
-    /// The number of the socket on which the server's CLI answers questions, where the server has given one.
+    /// Descriptor of the socket to the server's CLI, if the server has given one.
     pub cli_channel: Option<i32>,
-    /// The number of the file in which history and events outlive this process, where the server has given one.
+    /// Descriptor of the file in which history and events outlive this process, if the server has given one.
     pub history: Option<i32>,
-    /// The workdir's name, where `name` is only the way to it.
+    /// The workdir to show, if `name` is only a path to it.
     pub shown_workdir: Option<PathBuf>,
 }
 
@@ -123,17 +121,14 @@ impl Default for Options {
     }
 }
 
-/// What the words ask for.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Invocation {
-    /// To run.
     Run(Box<Options>),
-    /// To print the usage.
     Help,
 }
 
 impl Options {
-    /// Reads the words; an error is one line that names the wrong one.
+    /// Parses the options. An error is one line that names the wrong option.
     pub fn parse(args: &[String]) -> Result<Invocation, String> {
         let mut o = Options::default();
         let (mut chain, mut key, mut authorities) = (None, None, None);
@@ -180,7 +175,7 @@ impl Options {
         Ok(Invocation::Run(Box::new(o)))
     }
 
-    /// Whether it is known who may see everything, and who may not.
+    /// True if clients must authenticate, by a token or a certificate.
     fn knows_who(&self) -> bool {
         self.token_file.is_some() || self.tls.as_ref().is_some_and(|files| files.authorities.is_some())
     }
@@ -201,7 +196,7 @@ impl Options {
     /// The addresses to listen on.
     ///
     /// # Errors
-    /// It is none, or one that needs a token and there is none.
+    /// The address is invalid, or it requires a token and none is set.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
         let text = match self.listen.strip_prefix(':') {
             Some(port) => format!("127.0.0.1:{port}"),

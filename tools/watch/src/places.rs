@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Who may be connected: a bounded number in all and of one client. Nobody can keep others out: where there is no place the connection that has been
-//! there for longest gives up its own, so that a probe of `/healthz` always gets in. Viewers, who are shown what happens, keep their places; they have
-//! a part of them.
+//! Limits on connections, in total and per client. No client can lock others out: when a limit is reached, the oldest connection is closed,
+//! so a probe of `/healthz` always gets in. Viewers, who receive updates, keep their connections; only a part of the slots may be theirs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -10,14 +9,13 @@ use std::rc::Rc;
 
 use tokio::sync::Notify;
 
-/// Connections at a time.
+/// Maximum number of connections.
 const MOST: usize = 4_000;
-/// Those of one client, and of an IPv6 network of 64 bits.
+/// Maximum number of connections of one client, or of an IPv6 network of 64 bits.
 const MOST_OF_CLIENT: usize = 2_000;
-/// Viewers at a time.
+/// Maximum number of viewers.
 const MOST_VIEWERS: usize = 3_000;
 
-/// All places.
 #[derive(Default, Clone)]
 pub struct Places(Rc<RefCell<Book>>);
 
@@ -26,11 +24,11 @@ struct Book {
     next: u64,
     viewers: usize,
     clients: HashMap<IpAddr, usize>,
-    /// Those that give way, in the order in which they came.
+    /// Connections that can be closed for others, the oldest first.
     guests: BTreeMap<u64, (IpAddr, Rc<Notify>)>,
 }
 
-/// A connection's place, until it is dropped.
+/// A connection's slot, until it is dropped.
 pub struct Place {
     places: Places,
     number: u64,
@@ -40,7 +38,7 @@ pub struct Place {
 }
 
 impl Places {
-    /// A place for a connection of this client; `None`: all of its places, or of all, are those of viewers.
+    /// A slot for a connection of this client. `None` if viewers have all of the client's slots, or all slots.
     pub fn enter(&self, client: IpAddr) -> Option<Place> {
         let client = network(client);
         let mut book = self.0.borrow_mut();
@@ -58,7 +56,7 @@ impl Places {
         Some(Place { places: self.clone(), number, client, is_viewers: Cell::new(false), bell })
     }
 
-    /// Ends the connection that has been there for longest: there is no descriptor for another one.
+    /// Closes the oldest connection, because no file descriptor is left for a new one.
     pub fn end_oldest(&self) {
         self.0.borrow_mut().call_oldest();
     }
@@ -71,7 +69,7 @@ impl Book {
         Some(())
     }
 
-    /// This one is to end; its place is free.
+    /// Tells the connection to end, and frees its slot.
     fn call(&mut self, number: u64) {
         let Some((client, bell)) = self.guests.remove(&number) else { return };
         self.leave(client);
@@ -89,12 +87,12 @@ impl Book {
 }
 
 impl Place {
-    /// Somebody else has it.
+    /// Resolves when the slot was given to another connection.
     pub async fn called(&self) {
         self.bell.notified().await;
     }
 
-    /// It is a viewer's from now on; `false`: there are too many.
+    /// Makes the connection a viewer's, which is never ended for another one. Returns `false` if there are too many viewers.
     pub fn stay(&self) -> bool {
         let mut book = self.places.0.borrow_mut();
         let stays = book.viewers < MOST_VIEWERS && book.guests.remove(&self.number).is_some();
@@ -111,13 +109,13 @@ impl Drop for Place {
             book.viewers -= 1;
             book.leave(self.client);
         } else if book.guests.remove(&self.number).is_some() {
-            // One that was called has left already.
+            // A connection that was told to end has already left.
             book.leave(self.client);
         }
     }
 }
 
-/// What counts as one client.
+/// The network that counts as one client: an IPv6 network of 64 bits, or an IPv4 address.
 fn network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64)),

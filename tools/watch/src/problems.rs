@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is wrong with the server now, for the strip at the top of the page: the findings of `lacquer doctor`'s rules over the last minute,
-//! the worst first. A thread of its own looks, so that neither the log nor the page waits for it.
+//! Present problems of the server, for the strip at the top of the page: the findings of `lacquer doctor`'s rules over the last minute, the
+//! worst first. They are computed in a separate thread, so that neither the log nor the page waits for them.
 //!
-//! Red is what visitors notice, or what makes the next reload or restart fail: a rule's fault, and errors. Everything else is yellow, also a
-//! sick backend for which others answer, and a worker that has died and was replaced.
+//! A problem is red if visitors notice it, or if it makes the next reload or restart fail: a rule's fault, and errors. Everything else is
+//! yellow, also a sick backend that others replace, and a worker that has died and was restarted.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,53 +19,51 @@ use crate::health;
 use crate::state::{Shared, State, now};
 use crate::text::shown;
 
-/// Between two looks while somebody watches, and while nobody does.
+/// Time between two checks while the page has viewers, and while it has none.
 const WATCHED_STEP: Duration = Duration::from_secs(2);
 const IDLE_STEP: Duration = Duration::from_secs(10);
-/// The worker's counters count over one to two such stretches, "the last minute".
+/// Length of an interval. The worker's counters are compared over one to two intervals, "the last minute".
 const STRETCH: Duration = Duration::from_secs(30);
-/// The manager's likewise, "the last hour": a worker's death is over in a second, and has to be seen all the same.
+/// The same for the manager, "the last hour": a worker's death takes a second, and must still be seen.
 const LONG_STRETCH: Duration = Duration::from_secs(1800);
-/// Seconds after the first look within which a problem may be older than that.
+/// Seconds after the first check. A problem found within them may be older than the check.
 const SETTLED: u64 = 10;
-/// Seconds over which requests and errors are added up.
+/// Seconds over which requests and errors are summed.
 const ERROR_SECONDS: usize = 30;
-/// URLs with errors.
+/// Number of URLs with errors that are passed to the judge.
 const URLS: usize = 25;
-/// Lines on the page.
+/// Maximum number of lines on the page.
 const MOST: usize = 12;
 
-/// Requests of late: all of them, the errors among them, and these by URL.
+/// Recent requests: their number, the number of errors, and the errors by URL.
 pub type Errors = (u64, u64, Vec<(String, u64)>);
-/// Finds what is wrong: `lacquer_doctor::findings`. Takes the workdir, the counters of now and of before, sick backends with the reason, and
-/// the errors; returns findings as in doctor's JSON.
+/// Finds problems: `lacquer_doctor::findings`. Takes the workdir, the present and earlier counters, sick backends with the reason, and the
+/// errors. Returns findings as in doctor's JSON.
 pub type Judge = fn(&Path, &[CounterValue], &[CounterValue], &[(String, String)], Errors) -> Value;
 
-/// A problem.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Problem {
-    /// The rule.
+    /// Name of the rule that found it.
     pub id: String,
-    /// What it is about: a backend, a store. Empty: the server.
+    /// Name of the affected backend or store. Empty if it is the server.
     pub subject: String,
-    /// Red, as the module says.
+    /// True for red, false for yellow (see the module).
     pub is_bad: bool,
-    /// What is wrong, as a sentence without its full stop.
+    /// A sentence without its full stop.
     pub what: String,
-    /// Seconds since 1970 when it began, or happened; 0: it was there when watching began, or that says nothing.
+    /// Time when it began or happened, in seconds since 1970. 0 if it is older than the first check, or if the time means nothing.
     pub since: u64,
-    /// It happened once, and is over.
+    /// True if it happened once and is over.
     pub is_past: bool,
-    /// What was seen.
     pub detail: String,
-    /// Why it matters.
+    /// The reason why it matters.
     pub why: String,
-    /// What to type or to do, a line each.
+    /// Commands and steps for the operator, one per line.
     pub remedy: Vec<String>,
 }
 
 impl Problem {
-    /// As the page has it. `part` is the part of the page that shows more.
+    /// The problem as JSON for the page. `part` is the part of the page that shows more.
     pub fn json(&self) -> Value {
         json!({
             "id": self.id, "bad": self.is_bad, "what": self.what, "since": self.since, "past": self.is_past, "detail": self.detail, "why": self.why,
@@ -78,7 +76,7 @@ impl Problem {
     }
 }
 
-/// The part of the page where a rule's numbers are.
+/// The part of the page that shows a rule's numbers.
 fn part(id: &str) -> &'static str {
     match id {
         "errors" => "errors",
@@ -89,7 +87,7 @@ fn part(id: &str) -> &'static str {
     }
 }
 
-/// Looks until the process ends.
+/// Checks until the process ends.
 pub fn run(shared: &Shared, judge: Judge) {
     let mut court = Court::default();
     loop {
@@ -99,7 +97,7 @@ pub fn run(shared: &Shared, judge: Judge) {
     }
 }
 
-/// Counters of one to two stretches ago.
+/// The counters of one to two intervals ago.
 #[derive(Debug, Default)]
 struct Earlier {
     old: Option<Arc<Vec<CounterValue>>>,
@@ -107,7 +105,7 @@ struct Earlier {
 }
 
 impl Earlier {
-    /// Takes the present ones; those of before.
+    /// Stores the present counters and returns the earlier ones.
     fn turn(
         &mut self,
         readings: &Arc<Vec<CounterValue>>,
@@ -126,15 +124,15 @@ impl Earlier {
 struct Court {
     worker: Earlier,
     manager: Earlier,
-    /// When each problem that is there was seen first.
+    /// Time at which each present problem was first seen, in seconds since 1970.
     since: HashMap<(String, String), u64>,
-    /// When the first look was.
+    /// Time of the first check, in seconds since 1970.
     begun: Option<u64>,
 }
 
 impl Court {
     fn look(&mut self, shared: &Shared, judge: Judge) -> Vec<Problem> {
-        // Only over the channel of the server's own: each other connection would leave lines in the server's log.
+        // Only over the server's own channel: any other connection would leave lines in the server's log.
         let listed =
             shared.channel.as_ref().and_then(|_| control::ask(shared, &Ask::Backends)["data"].as_array_mut()?.pop());
         let (readings, sick, errors, mut seen) = {
@@ -168,7 +166,7 @@ impl Court {
         problems
     }
 
-    /// Each with the time when it was seen first.
+    /// Sets the time at which each problem was first seen.
     fn dated(&mut self, mut problems: Vec<Problem>, now: u64) -> Vec<Problem> {
         let begun = *self.begun.get_or_insert(now);
         let mut since = HashMap::new();
@@ -183,7 +181,7 @@ impl Court {
     }
 }
 
-/// What else decides how grave a finding is, and what it is told with.
+/// Further facts that decide how severe a finding is and how it is worded.
 #[derive(Debug, Default)]
 struct Seen {
     manager_gone: bool,
@@ -220,7 +218,7 @@ impl Seen {
     }
 
     fn no_server(&self, shared: &Shared) -> Option<Problem> {
-        // At first nothing was read yet.
+        // Nothing was read yet at the start.
         let is_read = shared.state().read_at.is_some();
         is_read.then(|| Problem {
             id: "no-server".to_owned(),
@@ -266,7 +264,7 @@ fn errors(state: &State) -> Errors {
     (requests.round() as u64, errors.round() as u64, urls.collect())
 }
 
-/// A finding of doctor's JSON that is worse than a notice.
+/// Converts a finding of doctor's JSON, unless it is only a notice.
 fn problem(finding: &Value) -> Option<Problem> {
     let text = |name: &str| finding[name].as_str().unwrap_or_default().to_owned();
     let lines =
@@ -285,7 +283,7 @@ fn problem(finding: &Value) -> Option<Problem> {
     })
 }
 
-/// One line for each cause, the worst first.
+/// One line per cause, the worst first.
 fn ranked(mut problems: Vec<Problem>, seen: &Seen, (requests, errors, _): &Errors) -> Vec<Problem> {
     const BACKEND: [&str; 2] = ["backend-sick", "backend-failing"];
     let share = if *requests > 0 { 100.0 * *errors as f64 / *requests as f64 } else { 0.0 };
@@ -301,7 +299,7 @@ fn ranked(mut problems: Vec<Problem>, seen: &Seen, (requests, errors, _): &Error
                 problem.detail.clear();
             }
             "backend-sick" => problem.is_bad = false,
-            // Another worker runs, or `worker-stopped` says that none does.
+            // Either a new worker runs, or `worker-stopped` reports that none does.
             "worker-died" => {
                 (problem.is_bad, problem.is_past) = (false, true);
                 problem.what = "A worker died".to_owned();
@@ -310,7 +308,7 @@ fn ranked(mut problems: Vec<Problem>, seen: &Seen, (requests, errors, _): &Error
             _ => {}
         }
     }
-    // What fails because the backend does is told with the backend.
+    // Errors caused by a sick backend are reported with the backend.
     let sick: Vec<String> = problems.iter().filter(|p| p.id == "backend-sick").map(|p| p.subject.clone()).collect();
     let short = |name: &str| name.split_once('.').map_or(name, |(_, name)| name).to_owned();
     problems.retain(|p| p.id != "backend-failing" || !sick.contains(&short(&p.subject)));
@@ -323,7 +321,7 @@ fn ranked(mut problems: Vec<Problem>, seen: &Seen, (requests, errors, _): &Error
             problem.detail = format!("{statuses} for {share} of requests; {}", problem.detail);
         }
     }
-    // Stable: within a colour as doctor has ranked them.
+    // The sort is stable: within a colour, doctor's order is kept.
     problems.sort_by_key(|problem| !problem.is_bad);
     problems.truncate(MOST);
     problems

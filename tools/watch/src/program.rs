@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The server's name and version, as the page shows them beside the logo.
+//! The server's name and version for the page.
 
 use std::os::unix::fs::MetadataExt;
 
 use crate::counters::Counters;
 use crate::state::Shared;
 
-/// This program's, and so that of the server that has started it.
+/// The version of this program, and so of the server that has started it.
 const OWN: &str = concat!("Lacquer ", env!("CARGO_PKG_VERSION"));
 
-/// `Lacquer 0.1.0`; without a version where only its kind is known: a server that was installed apart from this program doesn't write its
-/// version where tools could read it. Empty: no server runs.
+/// The name and version, such as `Lacquer 0.1.0`. The version is missing if the server was installed separately from this program: its
+/// version can't be read from outside. Empty if no server runs.
 pub fn name(shared: &Shared, manager: Option<(u64, u64)>, counters: &Counters<'_>) -> String {
     let Some((pid, _)) = manager else { return String::new() };
     let file = |path: &str| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));

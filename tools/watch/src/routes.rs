@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Paths and what is behind them.
+//! Paths and their handlers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,38 +18,33 @@ use crate::state::Shared;
 use crate::text::shown;
 use crate::{book, document, health};
 
-/// Questions to the CLI at a time.
+/// Maximum number of simultaneous questions to the CLI.
 pub const MAX_ASKS: usize = 4;
-/// How long metrics and `/readyz` wait for the CLI.
+/// Maximum time that metrics and `/readyz` wait for the CLI.
 const SOON: Duration = Duration::from_secs(2);
-/// How long a list of backends is taken for the present one.
+/// Time for which a list of backends is reused.
 const LIST_FRESH: Duration = Duration::from_secs(1);
-/// Pages of metrics that are written at a time; others wait.
+/// Maximum number of metrics pages that are written simultaneously. Further requests wait.
 pub const MAX_PAGES: usize = 4;
 
-/// What answering takes.
 #[derive(Debug)]
 pub struct Context {
-    /// What is known.
     pub shared: Arc<Shared>,
-    /// Who may.
     pub access: Access,
-    /// Places of those who ask the CLI.
+    /// Slots for questions to the CLI.
     pub asks: Semaphore,
-    /// Places of those whose metrics are written.
+    /// Slots for pages of metrics.
     pub pages: Semaphore,
-    /// The last list of backends that the CLI gave, and when it was asked last.
+    /// Time of the last question for the backends, and the last list.
     pub listed: Mutex<(Option<Instant>, Option<Value>)>,
 }
 
-/// What comes of a request.
 #[derive(Debug)]
 pub enum Answer {
-    /// An answer.
     Whole(Response),
-    /// What happens each second, from now on.
+    /// A stream of events, one per second.
     Seconds(broadcast::Receiver<Arc<str>>),
-    /// The list of requests, from now on.
+    /// A stream of lines of the list of requests.
     Lines(mpsc::Receiver<Arc<str>>),
 }
 
@@ -67,7 +62,6 @@ const STYLE: &str = include_str!("page/watch.css");
 const SCRIPT: &str = include_str!("page/watch.js");
 const ICON: &str = include_str!("page/icon.svg");
 
-/// Answers.
 pub async fn answer(context: &Context, request: &Request) -> Answer {
     let url = String::from_utf8_lossy(request.head.url()).into_owned();
     let (path, query) = url.split_once('?').unwrap_or((&url, ""));
@@ -76,7 +70,7 @@ pub async fn answer(context: &Context, request: &Request) -> Answer {
         b"POST" => post(context, request, path).await.into(),
         _ => Response::text(405, "GET, HEAD and POST are spoken here").with("Allow", "GET, HEAD, POST").into(),
     };
-    // Whoever tries out tokens waits, and nobody else.
+    // The delay affects only the client that tries tokens.
     if matches!(&answer, Answer::Whole(response) if response.status == 401)
         && request.head.get("authorization").is_some()
     {
@@ -90,13 +84,13 @@ async fn get(context: &Context, request: &Request, path: &str, query: &str) -> A
     let verdict = context.access.judge(head, request.is_known);
     match (path, verdict) {
         (_, Verdict::WrongHost) => return Response::text(421, &wrong_host(head)).into(),
-        // The same for everybody.
+        // These files are the same for everybody.
         ("/watch.css", _) => return Response::new(200, "text/css; charset=utf-8", STYLE).into(),
         ("/watch.js", _) => return Response::new(200, "text/javascript; charset=utf-8", SCRIPT).into(),
         ("/icon.svg", _) => return Response::new(200, "image/svg+xml", ICON).into(),
         ("/icon-bad.svg", _) => return Response::new(200, "image/svg+xml", icon_with_dot("#c22f2a")).into(),
         ("/icon-warn.svg", _) => return Response::new(200, "image/svg+xml", icon_with_dot("#e5a13a")).into(),
-        // Load balancers ask without a token; they are told no reasons then.
+        // Load balancers ask without a token. The response then has no reasons.
         ("/healthz", _) => return verdict_of(&health::alive(&context.shared), verdict).into(),
         ("/readyz", _) => {
             let listed = backends(context).await;
@@ -156,7 +150,7 @@ fn not_our_page(head: &Head) -> String {
     )
 }
 
-/// The icon with a dot of this colour, so that a tab shows a problem.
+/// The icon with a dot of this colour, which marks a tab that shows a problem.
 fn icon_with_dot(colour: &str) -> String {
     ICON.replace("</svg>", &format!("<circle cx=\"14\" cy=\"14\" r=\"6\" fill=\"{colour}\"/></svg>"))
 }
@@ -182,14 +176,14 @@ async fn metrics(context: &Context, head: &Head, query: &str) -> Response {
     let Ok(_place) = context.pages.acquire().await else { return Response::text(500, "that failed") };
     let nodes = if naming == Naming::Own { fleet_nodes(context).await } else { None };
     let shared = Arc::clone(&context.shared);
-    // With thousands of backends this takes a while.
+    // This takes long with thousands of backends.
     match tokio::task::spawn_blocking(move || metrics::page(&shared, naming, format, nodes.as_ref())).await {
         Ok((content_type, text)) => Response::new(200, content_type, text),
         Err(_) => Response::text(500, "that failed"),
     }
 }
 
-/// The nodes of the fleet, if the server belongs to one and its CLI says so soon: metrics don't wait for one that is busy.
+/// The nodes of the fleet. `None` if the server belongs to none, or if the CLI is too slow: metrics don't wait for it.
 async fn fleet_nodes(context: &Context) -> Option<Value> {
     let shared = Arc::clone(&context.shared);
     let has_fleet = shared.options.cli && shared.state().readings.iter().any(|reading| &*reading.set == "FLEET");
@@ -200,8 +194,8 @@ async fn fleet_nodes(context: &Context) -> Option<Value> {
     ask_soon(shared, Ask::Fleet).await
 }
 
-/// The backends as `backend.list -j` has them, where readiness depends on them and the CLI may be asked. Load balancers ask often and without
-/// a token, so the CLI is asked once a second at most; while it doesn't answer, its last list counts.
+/// The output of `backend.list -j`, if readiness depends on it and the CLI may be asked. Load balancers ask often and without a token, so
+/// the CLI is asked at most once per second. While it doesn't reply, its last list is used.
 async fn backends(context: &Context) -> Option<Value> {
     let options = &context.shared.options;
     if options.ready == Ready::Vcl || !options.cli {
@@ -215,11 +209,11 @@ async fn backends(context: &Context) -> Option<Value> {
     listed.1.clone()
 }
 
-/// What the CLI replies in JSON, if it does so soon.
+/// Asks the CLI for JSON. `None` if it doesn't reply within [`SOON`].
 async fn ask_soon(shared: Arc<Shared>, ask: Ask) -> Option<Value> {
     let asked = tokio::task::spawn_blocking(move || control::ask(&shared, &ask));
     let mut answer = tokio::time::timeout(SOON, asked).await.ok()?.ok()?;
-    // Before it stand a version, the command and the time.
+    // The data follow a version, the command and the time.
     answer["data"].as_array_mut()?.pop()
 }
 
@@ -286,7 +280,7 @@ async fn post(context: &Context, request: &Request, path: &str) -> Response {
     }
 }
 
-/// How long a wrong token takes.
+/// Delay of the response to a wrong token.
 const WRONG_TOKEN: Duration = Duration::from_secs(1);
 
 async fn log_in(context: &Context, body: &[u8]) -> Response {
@@ -305,7 +299,7 @@ async fn log_in(context: &Context, body: &[u8]) -> Response {
     }
 }
 
-/// A value of `a=b&c=d`, decoded.
+/// The decoded value of a name in `a=b&c=d`.
 fn value(query: &str, name: &str) -> Option<String> {
     let raw = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
     let mut out = Vec::with_capacity(raw.len());
@@ -342,7 +336,7 @@ mod tests {
     fn the_page_is_small_and_loads_nothing_from_elsewhere() {
         let all = [PAGE, LOGIN, STYLE, SCRIPT];
         assert!(all.iter().map(|text| text.len()).sum::<usize>() < 200 << 10);
-        // The namespace of SVG is a name, no address that is asked.
+        // The SVG namespace is a name. Browsers don't load it.
         let names = |text: &str| text.replace("http://www.w3.org/2000/svg", "");
         assert!(all.iter().all(|text| !names(text).contains("http://") && !text.contains("https://")));
         assert!(!PAGE.contains("style=") && !PAGE.contains(" onclick") && !PAGE.contains("<script>"));

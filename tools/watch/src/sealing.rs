@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! TLS of the page: its certificate, and the authorities whose clients may see it, from files that are read again when they change.
+//! TLS of the page: its certificate, and the authorities of the clients that may see it. The files are read again when they change.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -9,21 +9,20 @@ use tls::Single;
 use tls::origin::file;
 use toolkit::print;
 
-/// Between two looks at the files.
+/// Time between two checks of the files.
 const LOOKS: Duration = Duration::from_secs(10);
 
-/// Where what TLS needs is kept, in PEM.
+/// Paths of the PEM files for TLS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Files {
-    /// Its certificate and those that lead to it; the key, too, unless that has a file.
+    /// Certificate and its intermediates, also the key if `key` is `None`.
     pub chain: PathBuf,
-    /// Its key.
     pub key: Option<PathBuf>,
-    /// The authorities whose clients are known.
+    /// Certificates of the authorities for clients.
     pub authorities: Option<PathBuf>,
 }
 
-/// See the module.
+/// TLS of the page. The files are read again when they change.
 #[derive(Debug)]
 pub struct Sealing {
     files: Files,
@@ -33,7 +32,7 @@ pub struct Sealing {
 #[derive(Debug)]
 struct Made {
     single: Single,
-    /// When the files were changed, as it was made of them.
+    /// The files' modification times when the certificate was loaded.
     of: Vec<Option<SystemTime>>,
     looked: Instant,
 }
@@ -60,18 +59,18 @@ impl Sealing {
     /// Reads the files.
     ///
     /// # Errors
-    /// One can't be used.
+    /// A file can't be used.
     pub fn new(files: Files) -> Result<Sealing, String> {
         let (of, single) = (files.changed(), files.read()?);
         Ok(Sealing { files, made: Mutex::new(Made { single, of, looked: Instant::now() }) })
     }
 
-    /// Whether clients can show who they are.
+    /// True if clients can authenticate with a certificate.
     pub fn asks_clients(&self) -> bool {
         self.files.authorities.is_some()
     }
 
-    /// What a client is met with. Files that were changed and can't be used are told of once, and what was there stays.
+    /// The certificate for new connections. If a changed file can't be used, the error is printed once and the old certificate stays.
     pub fn single(&self) -> Single {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if made.looked.elapsed() >= LOOKS {

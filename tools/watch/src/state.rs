@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! All that is known of the server, as one thread reads it and others show it.
+//! The shared state: written by the reading thread, shown by the others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -21,92 +21,85 @@ use crate::options::Options;
 use crate::problems::Problem;
 use crate::tally::Tally;
 
-/// Messages that wait for a viewer; one that is slower loses the oldest, and is told how many.
+/// Size of a viewer's queue, in messages. A viewer that is slower loses the oldest ones, and is informed how many.
 const QUEUE: usize = 4;
-/// Events that are kept.
+/// Maximum number of events.
 const EVENTS: usize = 100;
-/// Kinds of events, each with a colour on the page: workers that ended; workers that began, upgrades; backends; VCLs; bans and purges of
-/// nearly everything; the log itself.
+/// Kinds of events, each with a colour on the page: ended workers; new workers and upgrades; backends; VCLs; bans and purges of nearly
+/// everything; the log itself.
 const KINDS: [&str; 6] = ["worker", "start", "backend", "vcl", "purge", "log"];
 
-/// How reading the log goes.
+/// Progress and losses of the thread that reads the log.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LogState {
-    /// Whether there is a log to follow.
+    /// True if there is a log to follow.
     pub is_open: bool,
-    /// How much of it is read: 1 is all.
+    /// Share of the log that is read, from 0 to 1.
     pub share: f64,
-    /// Whether parts were left out of late, on purpose.
+    /// True if parts were recently left out on purpose.
     pub is_sampled: bool,
-    /// How often the writer has overtaken us.
+    /// Number of times that the writer has overtaken the reader.
     pub overruns: u64,
-    /// How often parts were left out.
+    /// Number of times that parts were left out.
     pub skips: u64,
-    /// Bytes that were read.
+    /// Number of bytes that were read.
     pub bytes: u64,
-    /// How often another worker's log was taken up.
+    /// Number of times that the log of a new worker was opened.
     pub reopened: u64,
-    /// Milliseconds from a request's beginning to its being read here, of the last ones.
+    /// Age of the last request when it was read here, in milliseconds.
     pub late_ms: f64,
 }
 
-/// What was noticed: a worker that died, a backend that went sick.
+/// An event for the page: a worker died, a backend went sick.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
-    /// Seconds since 1970.
+    /// Time in seconds since 1970.
     pub at: u64,
-    /// One of [`KINDS`].
+    /// Kind of the event, one of [`KINDS`].
     pub kind: &'static str,
-    /// What it is.
     pub text: String,
 }
 
-/// What a backend's probe said last.
+/// The last result of a backend's probe.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Health {
-    /// Whether it is well.
     pub is_well: bool,
-    /// When that began: seconds since 1970; 0: it was so before anybody watched.
+    /// Time of the last change, in seconds since 1970. 0 if it is older than this process.
     pub since: u64,
 }
 
-/// What the reading thread knows.
+/// Everything the reading thread knows.
 #[derive(Debug, Default)]
 pub struct State {
-    /// Who runs.
+    /// The processes that run.
     pub status: Status,
-    /// The last reading.
     pub readings: Arc<Vec<CounterValue>>,
-    /// When that was.
+    /// Time of the last reading.
     pub read_at: Option<Instant>,
-    /// Why there is none.
+    /// The reason why there are no readings.
     pub problem: Option<String>,
-    /// What the log added up to.
+    /// Sums over the log.
     pub tally: Tally,
-    /// Seconds and minutes.
     pub history: History,
-    /// Backends over all VCLs.
+    /// Totals of backends over all VCLs.
     pub backends: BackendSums,
-    /// How often each counter that is shown by the second grew in the last one.
+    /// Growth per second of each counter that the page updates every second.
     pub rates: BTreeMap<String, f64>,
-    /// Probes, by backend.
+    /// Results of probes, by backend.
     pub health: BTreeMap<String, Health>,
-    /// What happened.
     pub events: VecDeque<Event>,
-    /// What events are noticed by.
+    /// The state of the second before, from which events are derived.
     pub before: Before,
-    /// The backends of the VCL in use as `backend.list -j` had them last, where the server's own channel is there to ask.
+    /// The last output of `backend.list -j` for the VCL in use, if the server has handed its channel over.
     pub listed: Option<Value>,
     /// The server's name and version: `Lacquer 0.1.0`.
     pub program: String,
-    /// What is wrong now, the worst first.
+    /// Present problems, the worst first.
     pub problems: Vec<Problem>,
-    /// How reading the log goes.
     pub log: LogState,
 }
 
 impl State {
-    /// Keeps an event.
     pub fn tell(&mut self, at: u64, kind: &'static str, text: impl Into<String>) {
         if self.events.len() == EVENTS {
             self.events.pop_front();
@@ -119,7 +112,7 @@ impl State {
         self.events.iter().rev().map(|e| json!([e.at, e.kind, e.text])).collect()
     }
 
-    /// Takes what [`State::events_json`] wrote.
+    /// Restores the output of [`State::events_json`].
     pub fn restore_events(&mut self, saved: &Value) {
         let event = |saved: &Value| {
             let kind = KINDS.iter().find(|kind| saved[1] == **kind)?;
@@ -130,31 +123,28 @@ impl State {
     }
 }
 
-/// What threads share.
+/// State shared by all threads.
 #[derive(Debug)]
 pub struct Shared {
-    /// How it was started.
     pub options: Options,
-    /// The server's workdir.
     pub workdir: PathBuf,
-    /// What is known.
     pub state: Mutex<State>,
-    /// Where the server's CLI answers questions, if the server has given that.
+    /// The channel to the server's CLI, if the server has handed one over.
     pub channel: Option<Channel>,
-    /// The list of requests.
+    /// The live list of requests.
     pub live: Mutex<Live>,
-    /// What the page is told each second, as an event of its stream.
+    /// Events of the page's stream, one per second.
     pub seconds: broadcast::Sender<Arc<str>>,
-    /// Those who look at the page.
+    /// Number of viewers of the page.
     pub viewers: AtomicUsize,
-    /// Messages that viewers lost since they were too slow.
+    /// Number of messages that viewers lost because they were too slow.
     pub lost: AtomicUsize,
-    /// Seconds since 1970 when it began.
+    /// Start time of this process, in seconds since 1970.
     pub begun: u64,
 }
 
 impl Shared {
-    /// Nothing is known yet.
+    /// An empty state for these options.
     pub fn new(options: Options, workdir: PathBuf) -> Shared {
         let live = Live::new(Redaction::new(&options.show_headers));
         let (seconds, _) = broadcast::channel(QUEUE);
@@ -171,12 +161,11 @@ impl Shared {
         }
     }
 
-    /// The workdir's name for people: of the server's own process, which is told another way to it, too.
+    /// The workdir to show. A process that the server has started knows it by another path.
     pub fn shown_workdir(&self) -> String {
         self.options.shown_workdir.as_ref().unwrap_or(&self.workdir).display().to_string()
     }
 
-    /// What is known.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,13 +175,13 @@ impl Shared {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anybody looks.
+    /// True if anybody views the page.
     pub fn is_watched(&self) -> bool {
         self.viewers.load(Ordering::Relaxed) > 0
     }
 }
 
-/// Seconds since 1970.
+/// Present time in seconds since 1970.
 pub fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_secs())
 }

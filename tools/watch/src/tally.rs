@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What transactions of the log add up to: latency for ever (for Prometheus), for the last second and minute (for the page), the URLs that
-//! are asked for most and cost most, and what was no hit and why. All of it in bounded memory.
+//! Sums over the log's transactions, all in bounded memory. Latency since the start (for Prometheus), and over the last second and minute
+//! (for the page); the most requested and the most expensive URLs; the misses and their reasons.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,28 +10,28 @@ use logq::Handling;
 use crate::latency::{Buckets, Window};
 use crate::transaction::{Fetch, Request, Transaction, pattern};
 
-/// VCLs that latency is told apart by; further ones are one.
+/// Maximum number of VCLs with their own latency. Further ones share one.
 pub const MAX_VCLS: usize = 16;
-/// Backends that latency is told apart by; further ones are one.
+/// Maximum number of backends with their own latency. Further ones share one.
 pub const MAX_BACKENDS: usize = 200;
-/// What stands for those beyond the bounds.
+/// Name for everything beyond the bounds of a table.
 pub const OTHERS: &str = "(other)";
-/// Memory of each table.
+/// Memory of each table, in bytes.
 const TABLE_BYTES: usize = 256 << 10;
-/// What tables show has faded to a half after so many seconds.
+/// Half-life of the values in the tables.
 const HALF_LIFE_SECONDS: f64 = 30.0;
 /// The lowest status that counts as an error.
 const LEAST_ERROR: u16 = 500;
-/// The longest reason in a table.
+/// Maximum length of a reason in a table, in bytes.
 const MAX_REASON: usize = 160;
-/// Backends' percentiles are those of one to two such stretches.
+/// Length of an interval. Backends' percentiles cover one to two of them.
 const BACKEND_SECONDS: u64 = 15;
 /// Seconds that [`Tally::recent_times`] covers. With a few requests per second, the median of a single second jumps about.
 const SMOOTH_SECONDS: usize = 10;
 /// Handlings whose times the page shows: hits, misses and passes.
 const TIMED: usize = 3;
 
-/// Names with numbers, bounded.
+/// A bounded list of numbered names.
 #[derive(Debug)]
 pub struct Names {
     most: usize,
@@ -39,12 +39,12 @@ pub struct Names {
 }
 
 impl Names {
-    /// None yet; at most so many.
+    /// An empty list of at most `most` names.
     pub fn new(most: usize) -> Names {
         Names { most, all: vec![OTHERS.to_owned()] }
     }
 
-    /// The number of a name; 0 is that of all others.
+    /// The number of a name. 0 if the list is full.
     pub fn number(&mut self, name: &[u8]) -> u16 {
         if let Some(at) = self.all.iter().position(|known| known.as_bytes() == name) {
             return at as u16;
@@ -62,7 +62,7 @@ impl Names {
     }
 }
 
-/// The name of a VCL as it stays over reloads: `reload_20261127_060000_1234` is `reload`.
+/// The name of a VCL without the parts that change at each reload: `reload_20261127_060000_1234` becomes `reload`.
 pub fn stable_vcl(name: &[u8]) -> &[u8] {
     const RELOAD: &[u8] = b"reload";
     match name.strip_prefix(RELOAD) {
@@ -74,28 +74,27 @@ pub fn stable_vcl(name: &[u8]) -> &[u8] {
 /// Latency of requests of one kind.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RequestTimes {
-    /// Until the answer's head was ready.
+    /// Times until the response's head was ready.
     pub first_byte: Buckets,
-    /// Until its last byte was handed over.
+    /// Times until the response's last byte was handed over.
     pub duration: Buckets,
-    /// Bytes of bodies.
     pub bytes: u64,
 }
 
-/// What requests are told apart by: how they were answered, the hundreds of the status, the number of the VCL.
+/// Handling of a request, first digit of the status, number of the VCL.
 pub type RequestKind = (Handling, u8, u16);
 
-/// A backend of late.
+/// Recent latency of a backend.
 #[derive(Debug, Default)]
 pub struct BackendTimes {
     now: Window,
     before: Window,
-    /// Fetches that failed since the beginning.
+    /// Number of fetches that failed since the start.
     pub failed: u64,
 }
 
 impl BackendTimes {
-    /// Milliseconds of the percentiles until the answer's head was there.
+    /// Percentiles of the time until the response's head had arrived, in milliseconds.
     pub fn percentiles(&self) -> Option<[f32; 3]> {
         let mut both = Window::default();
         both.append(&self.now);
@@ -104,35 +103,32 @@ impl BackendTimes {
     }
 }
 
-/// What happened since the last [`Tally::end_second`].
+/// Sums since the last [`Tally::end_second`].
 #[derive(Debug, Default)]
 pub struct Second {
-    /// Requests that were read.
+    /// Number of requests that were read.
     pub requests: u64,
-    /// Of those, answered with 500 or above.
+    /// Number of responses with a status of 500 or above.
     pub errors: u64,
-    /// Bytes of the bodies of these errors.
+    /// Size of the bodies of these errors, in bytes.
     pub error_bytes: u64,
     /// Times until the response's head was ready, by [`Handling`]. Errors aren't among them: a backend that refuses a connection does so
     /// faster than it ever serves a page.
     pub times: [Window; 5],
 }
 
-/// See the module.
 pub struct Tally {
-    /// Latency of requests, since the beginning.
+    /// Latency of requests since the start.
     pub requests: BTreeMap<RequestKind, RequestTimes>,
-    /// Latency of fetches, since the beginning: by the backend's number and the hundreds of the status.
+    /// Latency of fetches since the start, by the backend's number and the first digit of the status.
     pub fetches: BTreeMap<(u16, u8), Buckets>,
-    /// Of VCLs.
     pub vcls: Names,
-    /// Of backends.
     pub backends: Names,
-    /// Transactions read since the beginning.
+    /// Number of transactions read since the start.
     pub transactions: u64,
-    /// Requests of clients read since the beginning.
+    /// Number of client requests read since the start.
     pub client_requests: u64,
-    /// Backends of late, by number.
+    /// Recent latency of backends, by number.
     pub backend_times: BTreeMap<u16, BackendTimes>,
     second: Second,
     recent: VecDeque<[Window; TIMED]>,
@@ -177,11 +173,10 @@ impl Default for Tally {
     }
 }
 
-/// Lines of a table, each with what its numbers have to be multiplied with to be those of a second.
+/// Lines of a table, and the factor that converts their numbers to rates per second.
 pub type Table = (Ranking, f64);
 
 impl Tally {
-    /// Adds a transaction.
     pub fn add(&mut self, transaction: &Transaction<'_>) {
         self.transactions += 1;
         match transaction {
@@ -193,7 +188,7 @@ impl Tally {
     fn add_request(&mut self, r: &Request<'_>) {
         self.client_requests += u64::from(r.is_first);
         self.second.requests += u64::from(r.is_first);
-        // What it went on as is added.
+        // The request that it continues as is counted instead.
         if r.is_restarted || r.is_fragment {
             return;
         }
@@ -221,7 +216,7 @@ impl Tally {
             misses: f64::from(u8::from(matches!(r.handling, Handling::Miss | Handling::Pass | Handling::Pipe))),
             backend_seconds: r.backend_seconds,
         };
-        // One buffer for all keys: this runs for each request that is read.
+        // One buffer for all keys, since this runs for each request that is read.
         let mut key = std::mem::take(&mut self.key);
         key.clear();
         key.extend(r.host);
@@ -266,7 +261,7 @@ impl Tally {
         }
     }
 
-    /// Ends a second: what happened in it.
+    /// Ends a second and returns its sums.
     pub fn end_second(&mut self) -> Second {
         self.seconds += 1;
         let factor = fade_factor();
@@ -299,41 +294,40 @@ impl Tally {
         })
     }
 
-    /// Ends a minute: percentiles of hits, misses and passes in it.
+    /// Ends a minute and returns its percentiles of hits, misses and passes.
     pub fn end_minute(&mut self) -> [Option<[f32; 3]>; TIMED] {
         let out = std::array::from_fn(|n| self.minute[n].percentiles());
         self.minute.iter_mut().for_each(Window::clear);
         out
     }
 
-    /// URLs by requests.
+    /// The URLs with the most requests.
     pub fn hot(&self, most: usize) -> Table {
         (self.hot.top(most), 1.0 / fade_factor() - 1.0)
     }
 
-    /// URLs by the time of backends.
+    /// The URLs with the most backend time.
     pub fn dear(&self, most: usize) -> Table {
         (self.dear.top(most), 1.0 / fade_factor() - 1.0)
     }
 
-    /// Reasons and URLs of a kind, with a tab between them.
+    /// Reasons and URL patterns, separated by a tab.
     pub fn why(&self, most: usize) -> Table {
         (self.why.top(most), 1.0 / fade_factor() - 1.0)
     }
 
-    /// Statuses of 500 and above and URLs, with a tab between them, by responses.
+    /// Statuses of 500 and above and URLs, separated by a tab, by number of responses.
     pub fn errors(&self, most: usize) -> Table {
         (self.errors.top(most), 1.0 / fade_factor() - 1.0)
     }
 
-    /// Stores and URLs of a kind, with a tab between them, by bytes that were fetched into them.
+    /// Stores and URL patterns, separated by a tab, by bytes fetched into them.
     pub fn stores(&self, most: usize) -> Table {
         (self.stores.top(most), 1.0 / fade_factor() - 1.0)
     }
 }
 
-/// A reason as one of its kind: with its place in VCL or its ban, and without what is different each time, or is somebody's: values of
-/// fields, times, transactions.
+/// Normalizes a reason: keeps its place in VCL or its ban, and removes varying or private parts: values of headers, times, transactions.
 fn reason(text: &[u8]) -> Vec<u8> {
     let colon = text.iter().position(|b| *b == b':').unwrap_or(text.len());
     let (word, detail) = (&text[..colon], text.get(colon + 1..).unwrap_or_default().trim_ascii());
@@ -343,10 +337,10 @@ fn reason(text: &[u8]) -> Vec<u8> {
         digits > 0 && part.len() > digits && part[part.len() - digits - 1] == b':'
     };
     let kept = match word {
-        // The field's name; what follows is its values.
+        // The header's name. Its values follow.
         b"vary" => first.split(|b| *b == b':').next().unwrap_or_default(),
         b"banned" => first,
-        // Why an answer wasn't cached; without it the time that is left would stand first.
+        // The reason why the response wasn't cached. If there is none, the remaining time comes first, which varies.
         b"hit-for-miss" | b"hit-for-pass" if !first.starts_with(b"for ") && !first.starts_with(b"over for ") => first,
         _ if place(first) => first,
         _ => b"",
@@ -354,7 +348,7 @@ fn reason(text: &[u8]) -> Vec<u8> {
     if kept.is_empty() { word.to_vec() } else { [word, b": ", kept].concat() }
 }
 
-/// What comes at a steady rate adds up to this rate times f / (1 - f), after each fading.
+/// Factor f of one fading per second. A steady rate adds up to rate * f / (1 - f) after each fading.
 fn fade_factor() -> f64 {
     0.5f64.powf(1.0 / HALF_LIFE_SECONDS)
 }
@@ -422,7 +416,7 @@ mod tests {
         for times in [tally.recent_times(), tally.end_minute()] {
             assert!(times.iter().all(|t| t.unwrap()[0] > 190.0), "{times:?}");
         }
-        // Metrics tell them apart by status, so they have all.
+        // Metrics separate them by status, so they count all.
         assert_eq!(tally.requests.values().map(|t| t.first_byte.count()).sum::<u64>(), 30);
     }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Bytes of clients and origins as text for people: what would control a terminal, a page or the direction of writing is spelled out.
+//! Converts bytes of clients and origins to readable text. Characters that could control a terminal, a page or the writing direction are
+//! escaped.
 
-/// The longest text of one record.
+/// Maximum size of the text of one record, in bytes.
 const MOST: usize = 16 << 10;
 
-/// The text; what isn't UTF-8 comes as `\xff`, control characters and those that turn the direction of writing as `\u{202e}`.
+/// The text. Bytes that aren't UTF-8 become `\xff`; control characters and those that change the writing
+/// direction become escapes like `\u{202e}`.
 pub fn shown(bytes: &[u8]) -> String {
     let (bytes, is_cut) = (&bytes[..bytes.len().min(MOST)], bytes.len() > MOST);
     let mut out = String::with_capacity(bytes.len());

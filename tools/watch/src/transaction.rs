@@ -1,89 +1,84 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What one transaction's records say, as far as it is added up: read in one pass, nothing is copied.
+//! Parses the records of one transaction, as far as they are counted, in one pass and without copies.
 //!
-//! Records come from clients and origins: what isn't as it should be is left out.
+//! Records contain data of clients and origins: malformed ones are left out.
 
 use logq::Handling;
 use logq::record::{self, Rec, value_of, word};
 use tables::Tag;
 
-/// A client's request, a fragment's, or what a restart made of one.
+/// A client's request, an ESI fragment's, or a restart of one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Request<'a> {
-    /// A client sent it; not a fragment, not a restart.
+    /// True if a client sent it; false for a fragment or a restart.
     pub is_first: bool,
-    /// Another request's answer asked for it (ESI).
+    /// True if an ESI include in another response caused it.
     pub is_fragment: bool,
-    /// It went on as another transaction.
+    /// True if it continues as another transaction.
     pub is_restarted: bool,
-    /// How it was answered.
     pub handling: Handling,
-    /// The answer's; 0 of a pipe or a request that was given up.
+    /// Status of the response. 0 for a pipe or an abandoned request.
     pub status: u16,
-    /// As the client sent it.
+    /// Method, as the client sent it.
     pub method: &'a [u8],
-    /// As the client sent it.
+    /// URL, as the client sent it.
     pub url: &'a [u8],
-    /// As the client sent it.
+    /// Host, as the client sent it.
     pub host: &'a [u8],
     /// The VCL, or the label that led to it.
     pub vcl: &'a [u8],
-    /// Why it was no hit, with the place in VCL, where the server logs that (`log_no_hit`).
+    /// The reason why it was no hit, with the place in VCL, if the server logs it (`log_no_hit`).
     pub why: Option<&'a [u8]>,
-    /// When it came in: seconds since 1970.
+    /// Start time in seconds since 1970.
     pub start: f64,
-    /// Seconds until the answer's head was ready.
+    /// Seconds until the response's head was ready.
     pub first_byte: Option<f64>,
-    /// Seconds until the answer's last byte was handed over.
+    /// Seconds until the response's last byte was handed over.
     pub duration: Option<f64>,
-    /// Bytes of the answer's body.
+    /// Size of the response's body, in bytes.
     pub bytes: u64,
     /// Seconds that it waited for a backend.
     pub backend_seconds: f64,
 }
 
-/// A fetch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Fetch<'a> {
-    /// The backend; empty: none was reached.
+    /// The backend's name. Empty if none was reached.
     pub backend: &'a [u8],
-    /// The answer's.
+    /// Status of the backend's response.
     pub status: u16,
-    /// What was asked for.
     pub url: &'a [u8],
     /// The VCL, or the label that led to it.
     pub vcl: &'a [u8],
-    /// The store that holds the answer.
+    /// The store that holds the response.
     pub store: &'a [u8],
-    /// Why it failed.
+    /// The reason for the failure.
     pub error: Option<&'a [u8]>,
-    /// Seconds until the answer's head was there.
+    /// Seconds until the response's head had arrived.
     pub first_byte: Option<f64>,
-    /// Seconds until its last byte was there.
+    /// Seconds until the response's last byte had arrived.
     pub duration: Option<f64>,
-    /// Bytes of the answer's body.
+    /// Size of the response's body, in bytes.
     pub bytes: u64,
 }
 
 /// A transaction of either kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Transaction<'a> {
-    /// Of a request.
     Request(Request<'a>),
-    /// Of a fetch.
     Fetch(Fetch<'a>),
 }
 
-/// What stands before a reason in the log.
+/// Prefix of a reason in the log.
 const NO_HIT: &[u8] = b"lacquer: no hit: ";
 
-/// Whether these records are one whole transaction.
+/// True if these records are one whole transaction.
 pub fn is_whole(records: &[u8]) -> bool {
     let mut all = record::records(records);
     all.next().is_some_and(|first| first.tag == Tag::Begin) && all.last().is_some_and(|last| last.tag == Tag::End)
 }
 
-/// Reads it; None: a session, or nothing that makes sense.
+/// Parses a transaction. `None` for a session or malformed records.
 pub fn read(records: &[u8]) -> Option<Transaction<'_>> {
     let mut all = record::records(records);
     let begin = all.next().filter(|rec| rec.tag == Tag::Begin)?;
@@ -172,12 +167,12 @@ fn fetch<'a>(all: impl Iterator<Item = Rec<'a>>) -> Fetch<'a> {
             _ => {}
         }
     }
-    // An answer whose head is all of it.
+    // The response consists of its head alone.
     out.duration = out.duration.or(out.first_byte);
     out
 }
 
-/// `name`, or `name via label`: the label is what stays the same.
+/// Parses `name`, or `name via label`. The label is stable over reloads.
 fn vcl(text: &[u8]) -> &[u8] {
     match word(text, 1) {
         b"via" => word(text, 2),
@@ -189,16 +184,16 @@ fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// `Process: 1700000000.123456 0.000282 0.000021`: its name, the time, seconds since the start, and since the one before.
+/// Parses `Process: 1700000000.123456 0.000282 0.000021`: the name, the time, seconds since the start, and seconds since the last one.
 fn stamp(text: &[u8]) -> (&[u8], Option<f64>, Option<f64>, Option<f64>) {
     let name = word(text, 0);
     let seconds = |n| number::<f64>(word(text, n)).filter(|s| s.is_finite() && *s >= 0.0);
     (name.strip_suffix(b":").unwrap_or(name), seconds(1), seconds(2), seconds(3))
 }
 
-/// A URL as one of its kind: the query is `?`, parts that are numbers or look like ids are `#`, and no more than six parts are told apart.
+/// Generalizes a URL: the query becomes `?`, numeric or id-like segments become `#`, and only the first six segments are kept.
 pub fn pattern(url: &[u8]) -> Vec<u8> {
-    /// Parts of a path.
+    /// Maximum number of path segments.
     const PARTS: usize = 6;
     let (path, has_query) = match url.iter().position(|b| *b == b'?') {
         Some(at) => (&url[..at], true),

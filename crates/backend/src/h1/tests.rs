@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Exchanges over a pair of streams: the test is the origin.
+//! Tests of exchanges over a pair of streams. The test plays the origin.
 
 use std::future::{Future, poll_fn};
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Bed {
         Bed { exchange: Http1::new(ours, 0), beresp: Head::new(), origin: Some(theirs) }
     }
 
-    /// One whose request without a body is out.
+    /// An exchange whose request, without a body, was sent.
     async fn asked(method: &str) -> Self {
         let mut bed = Self::new();
         bed.exchange.send_head(&request(method), BodyLen::None, &LIMITS);
@@ -237,7 +237,7 @@ fn an_answer_ends_an_upload() {
         let mut bed = Bed::new();
         bed.exchange.send_head(&request("POST"), BodyLen::Unknown, &LIMITS);
         assert_eq!(bed.send().await, "All");
-        // More than the origin's buffers take: it reads nothing.
+        // The head is larger than the origin's buffers, and the origin reads nothing.
         let interim = "HTTP/1.1 103 Early Hints\r\n\r\n";
         let answer = "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno";
         bed.exchange.send_data(buf(&"x".repeat(4 << 20)));
@@ -311,7 +311,7 @@ fn behind_101_bytes_go_both_ways_as_they_are() {
         bed.origin_reads().await;
         bed.origin_says("HTTP/1.1 101 Switching Protocols\r\nContent-Length: 2\r\n\r\nHTTP/1.1 200 OK\r\n\r\n").await;
         assert_eq!(bed.head().await, "Final { body: Eof, close: Some(TxPipe) }");
-        // What came is no answer to what is sent.
+        // The bytes are no answer to the request.
         bed.exchange.send_data(buf("hello"));
         assert_eq!(bed.send().await, "All");
         assert_eq!(bed.origin_reads().await, "hello");

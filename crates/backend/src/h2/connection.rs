@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A connection: the codec, its streams, and what is to be written. Exchanges and the connection's task change it by calls
-//! that never wait.
+//! A connection: the codec, its streams, and its output. Exchanges and the connection's task change it by calls that never wait.
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -19,9 +18,9 @@ use crate::Params;
 use crate::exchange::BodyLen;
 use crate::pool::{PeerLabel, Pool};
 
-/// Bytes that are gathered before they are written; the rest waits for the origin to read.
+/// Maximum size of gathered output, in bytes. The rest waits until the origin reads.
 const GATHERED: usize = 64 * 1024;
-/// A stream's window is opened again once such a part of it is used.
+/// A stream's window is reopened after this fraction of it was used: 1 / WINDOW_PARTS.
 const WINDOW_PARTS: usize = 4;
 /// Text for responses that are missing when an origin ends the connection.
 pub(super) const CLOSED: &str = "HTTP/2 connection closed";
@@ -31,7 +30,7 @@ pub(super) enum Ending {
     No,
     /// The connection takes no new streams and ends with the last one.
     Retired,
-    /// No stream is left, and what is queued is the last.
+    /// The last stream has ended, and the queue has the last output.
     Last,
     /// Nothing can be read or written any more.
     Over,
@@ -48,30 +47,30 @@ pub(crate) struct Connection {
     pub(super) output: Output,
     head: Head,
     head_limits: HeadLimits,
-    /// A head that was left over.
+    /// An unused head whose memory can be reused.
     spare: Option<Head>,
     task: Option<Waker>,
     ending: Ending,
-    /// The origin has said how many streams it takes; until then it gets one.
+    /// True if the origin has sent its limit on streams. Until then, it gets one.
     is_settled: bool,
-    /// Others wait for that.
+    /// Other callers wait for the limit.
     ticket: Option<Ticket>,
-    /// And these, who have a place already.
+    /// Exchanges that wait for the limit and have a stream already.
     unsettled: Vec<Waker>,
     most_streams: usize,
     /// Window of each stream, in bytes.
     window: usize,
-    /// True if it was idle, and the system hasn't been asked yet what the origin did meanwhile.
+    /// True if it was idle, and the system hasn't been asked yet whether the origin sent anything or closed it.
     pub(super) is_doubtful: bool,
-    /// Counts the frames that came whole: an exchange that fails while not one has finds it as it was. Octets of a frame that trickles don't count:
-    /// nothing else can come before its end.
+    /// Number of complete frames. If it doesn't change while an exchange fails, the connection may be dead. Bytes of a slow frame don't
+    /// count: nothing else can arrive before its end.
     heard: u64,
-    /// Octets that are still to come of the present frame.
+    /// Number of missing bytes of the present frame.
     frame_left: usize,
 }
 
 impl Connection {
-    /// A connection that has just been opened: what it begins with waits to be written.
+    /// A new connection. Its preface is queued.
     pub(super) fn new(
         net: net::Stream,
         label: Arc<PeerLabel>,
@@ -106,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// Others wait until it takes them.
+    /// Keeps the ticket of the callers that wait until the connection accepts them.
     pub(super) fn keep_ticket(&mut self, ticket: Ticket) {
         self.ticket = Some(ticket);
     }
@@ -115,7 +114,7 @@ impl Connection {
         self.clock.mono()
     }
 
-    /// Number of requests that it takes now.
+    /// Number of requests that the connection accepts now.
     pub(crate) fn slots(&self) -> usize {
         if self.ending != Ending::No {
             return 0;
@@ -136,7 +135,7 @@ impl Connection {
         self.heard
     }
 
-    /// Has it take no new requests.
+    /// Makes the connection refuse new requests.
     pub(crate) fn retire(&mut self) {
         if self.ending == Ending::No {
             self.ending = Ending::Retired;
@@ -194,7 +193,7 @@ impl Connection {
         self.codec.takes_connect() && !self.is_over()
     }
 
-    /// Ready once the origin has said what it takes, or is gone.
+    /// Ready once the origin has sent its settings, or has gone.
     pub(super) fn poll_settled(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.is_settled || self.is_last() {
             return Poll::Ready(());
@@ -205,19 +204,19 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Wakes those who wait for the origin's first frame.
+    /// Wakes the exchanges that wait for the origin's first frame.
     fn settles(&mut self) {
         self.ticket = None;
         self.unsettled.drain(..).for_each(Waker::wake);
     }
 
-    /// There is more of a request to be sent.
+    /// Schedules a stream that has more of its request to send.
     pub(super) fn offer(&mut self, id: u32) {
         self.codec.offer(id);
         self.wake_task();
     }
 
-    /// Bytes of a response's body were used. The origin hears of it a part of the window at a time.
+    /// Notes that bytes of a response's body were used. The origin gets a window update after each part of the window.
     pub(super) fn consumed(&mut self, id: u32, bytes: usize) {
         let part = self.window / WINDOW_PARTS;
         let Some(stream) = self.stream(id) else { return };
@@ -230,7 +229,7 @@ impl Connection {
         self.wake_task();
     }
 
-    /// The exchange is over. One that isn't whole is ended at the origin, too.
+    /// Removes an exchange. An incomplete one is also reset at the origin.
     pub(super) fn leave(&mut self, id: u32) {
         let Ok(at) = self.streams.binary_search_by_key(&id, |stream| stream.id) else { return };
         if self.streams.remove(at).end == End::Open {
@@ -240,7 +239,7 @@ impl Connection {
         self.wake_task();
     }
 
-    /// Ends a stream for a reason of ours.
+    /// Resets a stream for a reason of ours.
     pub(super) fn reset(&mut self, id: u32, reason: &'static str) {
         self.codec.reset(id, ErrorCode::Cancel);
         if let Some(stream) = self.stream(id) {
@@ -249,13 +248,12 @@ impl Connection {
         self.wake_task();
     }
 
-    /// A head that somebody has done with: its memory serves the next one.
+    /// Takes back a head, whose memory serves the next one.
     pub(super) fn take_back(&mut self, mut head: Head) {
         head.clear();
         self.spare = Some(head);
     }
 
-    /// Takes what has come.
     pub(super) fn receive(&mut self, input: &[u8], scratch: &mut Scratch) {
         let (now, mut at) = (self.now(), 0);
         self.head.set_limits(self.head_limits);
@@ -276,7 +274,7 @@ impl Connection {
         }
     }
 
-    /// A frame has begun, if one has, and so many octets of the present one have come.
+    /// Tracks frames: the one that has begun, if any, and the bytes of the present one.
     fn hear(&mut self, begun: Option<http2::FrameHeader>, payload: usize) {
         let was_within = self.frame_left > 0 || begun.is_some();
         if let Some(frame) = begun {
@@ -290,7 +288,7 @@ impl Connection {
         match event {
             Event::Head { stream, end, section } => {
                 let mut head = self.next_head();
-                // There is none in HTTP/2; the log and clients of HTTP/1 have one. Without room it is left out.
+                // HTTP/2 has no reason phrase, but the log and HTTP/1 clients do. It is left out if there is no room.
                 let _ = head.set_reason(message::status::reason(head.status()).as_bytes());
                 if let Some(stream) = self.stream(stream) {
                     stream.take_head(head, end, section.content_length);
@@ -331,7 +329,7 @@ impl Connection {
         }
     }
 
-    /// The head that has just been decoded; the next one is decoded into another.
+    /// Returns the head that has just been decoded, and provides another for the next one.
     fn next_head(&mut self) -> Head {
         let mut next = self.spare.take().unwrap_or_default();
         next.set_limits(self.head_limits);
@@ -345,7 +343,7 @@ impl Connection {
         stream.ends(match code {
             ErrorCode::RefusedStream => End::Refused,
             ErrorCode::Http11Required if turns_to_http1 => End::Refused,
-            // The rest of the request isn't wanted (RFC 9113 8.1).
+            // The origin doesn't want the rest of the request (RFC 9113 8.1).
             ErrorCode::NoError if stream.end == End::Whole => End::Whole,
             code => End::Broken(ProxyError::HttpResponseIncomplete, reset_text(code)),
         });
@@ -363,13 +361,13 @@ impl Connection {
         }
     }
 
-    /// Nothing more comes, and nothing goes out.
+    /// Ends all streams: nothing can be sent or received any more.
     pub(super) fn is_cut(&mut self) {
         self.fail_all(ProxyError::ConnectionTerminated, CLOSED);
         self.ending = Ending::Over;
     }
 
-    /// Every stream ends; what the origin can't have seen it can't have worked on.
+    /// Ends every stream. Requests that the origin can't have seen may be sent again.
     fn fail_all(&mut self, error: ProxyError, reason: &'static str) {
         self.settles();
         for stream in &mut self.streams {
@@ -377,7 +375,7 @@ impl Connection {
         }
     }
 
-    /// Gathers what is to be written next: frames of the codec's first, then bodies in turn.
+    /// Gathers the next output: frames of the codec first, then bodies in turn.
     pub(super) fn gather(&mut self) {
         self.codec.flush();
         self.gather_control();
@@ -396,7 +394,7 @@ impl Connection {
         let bytes = self.codec.output().len();
         self.output.add(self.codec.output());
         self.codec.wrote(bytes);
-        // From here on nobody knows how much of it the origin has seen.
+        // From here on, the origin may have seen any part of the output.
         for stream in self.streams.iter_mut().rev().take_while(|stream| !stream.is_written) {
             stream.is_written = true;
         }
@@ -426,7 +424,7 @@ impl Connection {
         stream.wake();
     }
 
-    /// The end of a request's body, once all before it is on its way.
+    /// Gathers the end of a request's body, after all of the body.
     fn gather_end(&mut self, at: usize) {
         let stream = &mut self.streams[at];
         if stream.piece.is_some() || !matches!(stream.request_end, RequestEnd::Due(_)) {
@@ -451,12 +449,12 @@ impl Connection {
         !self.output.is_empty() || !self.codec.output().is_empty()
     }
 
-    /// No stream is left of a connection that takes no new ones, or nobody can come who would use it.
+    /// True if the connection has no streams and takes no new ones, or has no users that could open one.
     pub(super) fn is_finished(&self) -> bool {
         self.is_unused() && (self.ending != Ending::No || self.pool.strong_count() == 0)
     }
 
-    /// The last word, after which nothing is sent.
+    /// Queues the last frame, after which nothing is sent.
     pub(super) fn say_goodbye(&mut self) {
         if self.ending != Ending::Over {
             self.codec.go_away(ErrorCode::NoError);
@@ -468,7 +466,7 @@ impl Connection {
         matches!(self.ending, Ending::Last | Ending::Over)
     }
 
-    /// Holds no memory that a busy connection alone needs.
+    /// Releases memory that only a busy connection needs.
     pub(super) fn rest(&mut self) {
         self.codec.rest();
         if self.head.arena_bytes() > 0 || self.spare.is_some() {
@@ -482,7 +480,7 @@ impl Connection {
         size_of::<Self>() + self.codec.memory() + heads + self.output.capacity()
     }
 
-    /// The origin wants HTTP/1.1 after all (RFC 9113 7): whether it is to be had.
+    /// Handles an origin that requires HTTP/1.1 (RFC 9113 7). Returns whether that is possible.
     fn turn_to_http1(&mut self) -> bool {
         self.retire();
         let pool = self.pool.upgrade().filter(|pool| pool.endpoint.proto == OriginProto::Auto);
@@ -490,7 +488,7 @@ impl Connection {
     }
 }
 
-/// Longest time that an idle connection waits, by the present parameters.
+/// Maximum idle time of a connection, by the present parameters.
 pub(super) fn idle_limit(params: &Params) -> Duration {
     params.idle_timeout
 }
@@ -503,16 +501,16 @@ fn config(params: &Params) -> http2::Config {
         max_header_list_size: params.resp_head_bytes,
         ..Settings::default()
     };
-    // An origin that resets streams ends requests that were made: more work for it than for us.
-    // And what it streams in small messages is asked for.
+    // An origin that resets streams ends requests that we made, which costs it more than us. The small messages that it streams were
+    // requested.
     let limits = Limits { rapid_resets: 0, small_data: 0, ..Limits::default() };
-    // So much that no stream's unread body holds up another one.
+    // The window is large enough that one stream's unread body doesn't block others.
     let unread = window.saturating_mul(params.http2_streams.max(1)).min(http2::MAX_WINDOW);
     let windows = http2::conn::Windows { low_water: unread, increment: unread, max_unread: unread };
     http2::Config { settings, limits, windows, ..http2::Config::default() }
 }
 
-/// varnishd's records say in words what happened.
+/// The description for records like varnishd's.
 fn reset_text(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::NoError => "stream reset by the backend: NO_ERROR",

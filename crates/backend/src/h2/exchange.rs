@@ -23,16 +23,16 @@ pub(crate) struct Http2 {
     label: Arc<PeerLabel>,
     state: State,
     is_alone: bool,
-    /// The next head asks for a tunnel.
+    /// True if the next head asks for a tunnel.
     asks_tunnel: bool,
     to_head: bool,
-    /// The caller knows that the response has begun.
+    /// True if the caller knows that the response has begun.
     has_begun_told: bool,
     piece: Buffer,
     trailers: Option<Box<Head>>,
     /// The connection's count of frames when the request was made.
     heard: u64,
-    /// Bytes of the response's body; and all counts, once the stream is gone.
+    /// Size of the response's body. All counts once the stream is gone.
     acct: Acct,
 }
 
@@ -69,7 +69,7 @@ impl Http2 {
         &self.label
     }
 
-    /// The connection ends with it.
+    /// Makes the connection end with this exchange.
     pub(super) fn alone(mut self) -> Self {
         self.is_alone = true;
         self
@@ -94,7 +94,7 @@ impl Http2 {
         }
     }
 
-    /// The origin's response while the request goes out.
+    /// Checks for the origin's response while the request is being sent.
     fn spoken(&mut self, beresp: &mut Head) -> Option<SendProgress> {
         let is_told = self.has_begun_told;
         let (interim, spoken) = self.with((None, Some(SendProgress::Answered)), |stream| {
@@ -285,7 +285,7 @@ impl Exchange for Http2 {
 
 impl Drop for Http2 {
     fn drop(&mut self) {
-        // A panic in the connection's task may have left it borrowed: it ends then anyway.
+        // A panic in the connection's task may have left it borrowed. The connection then ends anyway.
         let Ok(mut connection) = self.shared.try_borrow_mut() else { return };
         if self.is_alone {
             connection.retire();
@@ -293,7 +293,7 @@ impl Drop for Http2 {
         let State::Open(id) = self.state else { return };
         let is_silent = connection.heard() == self.heard;
         if is_silent && connection.stream(id).is_some_and(|stream| stream.end == End::Open) {
-            // Nothing at all came while this one waited: the next had better not wait there, too.
+            // Nothing arrived while this exchange waited, so the connection may be dead: the next one should use another.
             connection.retire();
         }
         connection.leave(id);

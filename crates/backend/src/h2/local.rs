@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The connections that this thread has, by pool, and the one that is being opened: who needs one meanwhile waits for that.
+//! This thread's connections by pool, and the connection that is being opened. Callers that need one meanwhile wait for it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ thread_local! {
 
 #[derive(Default)]
 struct Local {
-    /// The oldest first: it is filled first, so that the others become idle.
+    /// The oldest first. It is filled first, so that the others become idle.
     connections: Vec<Shared>,
     opening: Option<Rc<Opening>>,
 }
@@ -32,13 +32,13 @@ pub(crate) struct Opening(RefCell<Progress>);
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// `Some`: it is over, well or not.
+    /// `Some` once the attempt has ended.
     result: Option<Result<(), OpenError>>,
     waiting: Vec<Waker>,
 }
 
 impl Opening {
-    /// Waits until it is over, at most so long.
+    /// Waits for the end of the attempt, at most for `limit`.
     ///
     /// # Errors
     /// There is no connection to be had.
@@ -59,7 +59,7 @@ impl Opening {
     }
 }
 
-/// The duty to open a connection that others wait for. Dropped, it leaves that to one of them.
+/// The duty to open a connection that others wait for. Dropping it passes the duty to one of them.
 pub(crate) struct Ticket {
     pool: u64,
     opening: Rc<Opening>,
@@ -67,7 +67,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// There is no connection.
+    /// Reports that the attempt has failed.
     pub(crate) fn failed(mut self, error: OpenError) {
         self.result = Err(error);
     }
@@ -117,8 +117,8 @@ pub(crate) fn opening(pool: &Pool) -> Result<Ticket, Rc<Opening>> {
     })
 }
 
-/// Takes a connection that was opened into use, for all of this thread; its first exchange. Who waits for it comes once
-/// the origin has said how many it takes.
+/// Adds a new connection to this thread's list and returns its first exchange. Callers that wait for it proceed once the origin has sent
+/// its limit on streams.
 pub(crate) fn add(
     net: net::Stream,
     label: PeerLabel,
@@ -133,7 +133,7 @@ pub(crate) fn add(
     Http2::new(&shared)
 }
 
-/// The one exchange over a connection that was opened for it.
+/// The single exchange of a connection that was opened for it.
 pub(crate) fn alone(net: net::Stream, label: PeerLabel, pool: &Arc<Pool>, env: &Env, params: &Params) -> Http2 {
     Http2::new(&start(net, label, pool, env, params)).alone()
 }
@@ -146,7 +146,7 @@ fn start(net: net::Stream, label: PeerLabel, pool: &Arc<Pool>, env: &Env, params
 }
 
 pub(super) fn remove(shared: &Shared) {
-    // With the thread its list goes, too.
+    // The list is gone if the thread is ending.
     let _ = HERE.try_with(|here| {
         here.borrow_mut().retain(|_, local| {
             local.connections.retain(|other| !Rc::ptr_eq(other, shared));

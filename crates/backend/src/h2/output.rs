@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What a connection is about to write: frames of the codec's, and pieces of bodies where they are, in order.
+//! Output of a connection: frames of the codec, and pieces of bodies without copying, in order.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -8,12 +8,12 @@ use storage::Buf;
 
 use crate::buffers::Buffer;
 
-/// Pieces written at once.
+/// Maximum number of pieces per write.
 const PIECES: usize = 64;
 
 #[derive(Debug)]
 enum Piece {
-    /// Number of bytes of `own`.
+    /// A number of bytes of `own`.
     Own(usize),
     Body(Buf),
 }
@@ -29,11 +29,11 @@ impl Piece {
 
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    /// Bytes of ours, all pieces' one behind the other, from `own_at` on.
+    /// Our own bytes, of all pieces one after the other, from `own_at` on.
     own: Buffer,
     own_at: usize,
     pieces: VecDeque<Piece>,
-    /// Bytes of the first piece that are out.
+    /// Number of bytes of the first piece that were written.
     written: usize,
     bytes: usize,
 }
@@ -71,7 +71,7 @@ impl Output {
         }
     }
 
-    /// Writes some of it.
+    /// Writes as much as possible.
     pub fn write(&mut self, write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<usize> {
         let (mut slices, mut count, mut own_at) = ([IoSlice::new(b""); PIECES], 0, self.own_at);
         for (slot, piece) in slices.iter_mut().zip(&self.pieces) {

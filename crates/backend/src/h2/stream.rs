@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! One stream: what lies between its exchange and the connection's task.
+//! One stream: the state shared by its exchange and the connection's task.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
@@ -15,17 +15,17 @@ use crate::exchange::{Acct, MAX_INTERIM};
 pub(super) enum End {
     Open,
     Whole,
-    /// The origin has not looked at the request.
+    /// The origin hasn't processed the request.
     Refused,
-    /// The response isn't whole: the type of error, and why.
+    /// The response is incomplete: the type of error, and a description.
     Broken(ProxyError, &'static str),
 }
 
 #[derive(Debug)]
 pub(super) enum RequestEnd {
-    /// More of it may come.
+    /// More of the body may follow.
     Open,
-    /// The end is to be sent, with the fields behind the body.
+    /// The end must be sent, with the trailers.
     Due(Option<Box<Head>>),
     Told,
 }
@@ -34,27 +34,27 @@ pub(super) enum RequestEnd {
 pub(super) struct Stream {
     pub id: u32,
     waker: Option<Waker>,
-    /// Interim responses that nobody has taken.
+    /// Interim responses that the exchange hasn't taken yet.
     pub interims: VecDeque<Head>,
     interim_count: u32,
-    /// The final response's head, until it is taken.
+    /// The final response's head, until the exchange takes it.
     pub head: Option<Head>,
     pub is_answered: bool,
-    /// The body's length as the head announces it.
+    /// The body's length according to the head.
     pub announced: Option<u64>,
-    /// Received bytes of the body that weren't taken.
+    /// Received bytes of the body that the exchange hasn't taken yet.
     pub body: Buffer,
-    /// Bytes taken since the origin heard of that.
+    /// Number of bytes taken since the last window update.
     pub used: usize,
     pub trailers: Option<Box<Head>>,
     pub end: End,
-    /// A piece of the request's body that is to be sent, from `sent` on.
+    /// A piece of the request's body to send, from `sent` on.
     pub piece: Option<Buf>,
     pub sent: usize,
     pub request_end: RequestEnd,
-    /// Either side may end its own bytes, and the other goes on.
+    /// True if the stream is a tunnel: either side may end its own bytes while the other continues.
     pub is_tunnel: bool,
-    /// The request's head is on its way: the origin may have seen it.
+    /// True if the request's head was written: the origin may have seen it.
     pub is_written: bool,
     pub acct: Acct,
 }
@@ -124,19 +124,19 @@ impl Stream {
         self.wake();
     }
 
-    /// The response is over, unless it was before.
+    /// Ends the response, unless it has ended before.
     pub fn ends(&mut self, end: End) {
         if self.end == End::Open {
             self.end = end;
         }
         if self.end != End::Whole {
-            // Nobody reads on.
+            // The origin doesn't read on.
             self.piece = None;
         }
         self.wake();
     }
 
-    /// True if the origin takes more of the request.
+    /// True if the origin accepts more of the request.
     pub fn takes_more(&self) -> bool {
         self.end == End::Open || self.is_tunnel && self.end == End::Whole
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What moves a connection's bytes: one task for each, from its begin to its end.
+//! The task that moves a connection's bytes, from its beginning to its end.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -15,14 +15,14 @@ use crate::Env;
 use crate::buffers;
 
 const READ_BYTES: usize = 64 * 1024;
-/// Reads in one go, before the thread's other tasks run.
+/// Maximum number of reads before the thread's other tasks run.
 const READS: usize = 8;
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Ends its connection, however the task ends.
+/// Ends its connection when the task ends, for whatever reason.
 struct Owner(Shared);
 
 impl Drop for Owner {
@@ -62,7 +62,7 @@ pub(super) fn run(shared: Shared, env: Env) -> impl Future<Output = ()> {
         connection.rest();
         let idle = idle.get_or_insert_with(|| Deadline::after(connection::idle_limit(&env.services.params())));
         if idle.as_mut().is_some_and(|idle| idle.poll(cx).is_ready()) {
-            // One that doesn't even take this in time is of no use either.
+            // A connection that can't even send this in time is useless.
             connection.say_goodbye();
             write(connection, cx);
             return Poll::Ready(());
@@ -71,7 +71,7 @@ pub(super) fn run(shared: Shared, env: Env) -> impl Future<Output = ()> {
     })
 }
 
-/// Reads what is there; whether there may be more.
+/// Reads the available bytes. Returns whether there may be more.
 fn read(connection: &mut connection::Connection, cx: &mut Context<'_>) -> bool {
     let mut input = Vec::new();
     let mut more = true;
@@ -100,12 +100,12 @@ fn read(connection: &mut connection::Connection, cx: &mut Context<'_>) -> bool {
     more
 }
 
-/// Writes what there is, as far as the origin takes it.
+/// Writes as much as the origin accepts.
 fn write(connection: &mut connection::Connection, cx: &mut Context<'_>) {
     while !connection.is_over() {
         if connection.output.is_empty() {
             if std::mem::take(&mut connection.is_doubtful) {
-                // The runtime may not have heard of it yet. A request that isn't written can go elsewhere.
+                // The runtime may not know of it yet. A request that isn't written can be sent elsewhere.
                 match connection.net.pending() {
                     IdleState::Nothing => {}
                     IdleState::Data => return cx.waker().wake_by_ref(),
@@ -124,7 +124,7 @@ fn write(connection: &mut connection::Connection, cx: &mut Context<'_>) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => match connection.net.poll_writable(cx) {
                 Poll::Ready(Ok(())) => {}
-                // What the origin has said before it closed was read.
+                // Bytes that the origin sent before it closed were read.
                 Poll::Ready(Err(_)) => return connection.is_cut(),
                 Poll::Pending => return,
             },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Exchanges over a pair of streams: the test is the origin, and says frames.
+//! Tests of exchanges over a pair of streams. The test plays the origin and sends frames.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -143,7 +143,7 @@ fn interim_responses_are_bounded() {
 #[test]
 fn what_the_origin_cannot_have_seen_is_refused_and_nothing_else() {
     run(async {
-        // The end lies there before the request is written.
+        // The end arrives before the request is written.
         let bed = Bed::new();
         let mut before = bed.ask();
         bed.reads().await;
@@ -153,7 +153,7 @@ fn what_the_origin_cannot_have_seen_is_refused_and_nothing_else() {
         bed.origin.shutdown_write();
         let mut exchange = bed.ask();
         assert_eq!(head(&mut exchange).await, "Refused");
-        // It comes behind the request.
+        // The end arrives after the request.
         let bed = Bed::new();
         let mut exchange = bed.ask();
         bed.reads().await;
@@ -192,7 +192,7 @@ fn a_silent_origin_gets_no_further_request() {
         bed.reads().await;
         rt::yield_now().await;
         drop(exchange);
-        // It may have heard the settings meanwhile: then the next one finds out.
+        // The connection may have received the settings meanwhile. Then the next exchange finds out.
         drop(bed.ask());
         assert_eq!(bed.shared.borrow().slots(), 0);
     });
@@ -208,7 +208,7 @@ async fn slots_after(came: &[u8]) -> usize {
     let given_up = bed.ask();
     bed.reads().await;
     bed.says(came).await;
-    // All that came before the last octets of the first one's body was received when these are.
+    // When these bytes are received, so were all before them.
     if came.len() > 9 {
         assert!(matches!(poll_fn(|cx| first.poll_data(cx)).await, Ok(Data::Piece)));
     }
@@ -220,7 +220,7 @@ async fn slots_after(came: &[u8]) -> usize {
 fn an_origin_whose_frame_trickles_gets_no_further_request() {
     run(async {
         let whole = frame(0, 0, 1, b"some body");
-        // Half of another one's DATA, however often octets of it come, is no word of the origin's.
+        // A partial DATA frame of another stream is no sign of life, however many of its bytes arrive.
         assert_eq!(slots_after(&whole[..12]).await, 0);
         assert_ne!(slots_after(&whole).await, 0);
     });
@@ -236,7 +236,7 @@ fn an_idle_connection_holds_no_buffer() {
         assert_eq!(head(&mut exchange).await, "200 Final { body: Chunked, close: None }");
         assert_eq!(body(&mut exchange).await.len(), 9002);
         drop(exchange);
-        // The answer to SETTINGS goes out, and the connection's task has run.
+        // The acknowledgement of SETTINGS is sent, and the connection's task has run.
         bed.reads().await;
         rt::yield_now().await;
         let bytes = bed.shared.borrow().memory();

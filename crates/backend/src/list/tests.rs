@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The expected texts are what Debian's varnishd 7.1.1 answered.
+//! Tests against the output of Debian's varnishd 7.1.1.
 
 use base::Clock;
 
@@ -8,7 +8,7 @@ use crate::{
     Backend, BackendSpec, Backends, DirectorBase, Endpoint, Env, Health, HeapServices, ProbeSpec, ResolveCtx, Summary,
 };
 
-/// A director that prints what vmod directors' round_robin does.
+/// A director with the output of vmod directors' round_robin.
 struct RoundRobin(DirectorBase);
 
 impl Director for RoundRobin {

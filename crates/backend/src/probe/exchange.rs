@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A probe whose request isn't written to a stream as it is: that of a backend which is no server, or which is spoken to by
-//! HTTP/2. It is sent as one of a fetch.
+//! A probe that is sent like a fetch, not written to a stream: for a backend that is no server, or that uses HTTP/2.
 
 use std::future::poll_fn;
 
@@ -12,12 +11,12 @@ use rt::Instant;
 use crate::exchange::{BodyLen, Data, HeadError, Received, RespLimits, SendError};
 use crate::{Exchange, ProbeSpec};
 
-/// Bytes of a head, in either direction.
+/// Maximum size of a head, in either direction.
 const HEAD_BYTES: usize = 4 * 1024 * 1024;
-/// Lines of a head.
+/// Maximum number of lines of a head.
 const LINES: u32 = 65_535;
 
-/// Sends the request and reads the answer to its end: its head, or nothing when there is none.
+/// Sends the request and reads the whole response. Returns its head, or nothing if there is none.
 pub(super) async fn ask(
     exchange: &mut dyn Exchange,
     request: &[u8],
@@ -57,12 +56,12 @@ async fn converse(exchange: &mut dyn Exchange, request: &Head, answer: &mut Vec<
         }
     }
     beresp.write_to(answer);
-    // What comes of the body, be it whole or not.
+    // The body may be incomplete.
     while let Ok(Data::Piece | Data::Part) = poll_fn(|cx| exchange.poll_data(cx)).await {}
     Ok(())
 }
 
-/// The head of a probe's request. Its target may be anything: it is no part of what is checked.
+/// The head of a probe's request. Its target isn't checked, so it may be anything.
 fn parse(request: &[u8]) -> Option<Head> {
     let line = &request[..memchr(b'\r', request)?];
     let (first, last) = (memchr(b' ', line)?, line.iter().rposition(|b| *b == b' ')?);

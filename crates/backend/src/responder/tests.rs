@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Exchanges that a task answers: the test is the fetch.
+//! Tests of exchanges that a task answers. The test plays the fetch.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ fn run<F: Future<Output = ()>>(test: F) {
     .unwrap();
 }
 
-/// The fetch's end, and what it has received.
+/// The fetch's end, and the data that it has received.
 struct Bed {
     exchange: Box<dyn Exchange>,
     beresp: Head,
 }
 
 impl Bed {
-    /// Asks, and has the answering end served.
+    /// Sends a request, and spawns the responding task.
     fn new<F: Future<Output = Result<(), FailureText>> + 'static>(
         method: &str,
         len: BodyLen,
@@ -69,7 +69,7 @@ impl Bed {
     }
 }
 
-/// Answers with the request's target and body, or as the target says.
+/// Responds with the request's target and body, or as the target says.
 async fn echo(mut responder: Responder) -> Result<(), FailureText> {
     let target = responder.target.clone();
     responder.respond(200, b"", &[(b"X-A", b"b")], None);
@@ -106,7 +106,7 @@ fn each_side_waits_for_the_other() {
         while sent < 8 && !is_full {
             bed.exchange.send_data(Buf::unaccounted(long.clone().into_bytes()));
             sent += 1;
-            // The answering task gets its turns.
+            // Lets the responding task run.
             for _ in 0..4 {
                 rt::yield_now().await;
             }

@@ -39,7 +39,6 @@ pub fn encode_head(store_id: u64, index: u32, generation: u64) -> Vec<u8> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line {
     pub key: Key,
-    /// The record's `ban_seq`.
     pub ban_seq: u64,
     /// The unit of its entry, counted from the segment's first.
     pub offset: u32,

@@ -80,7 +80,6 @@ impl Superblock {
         out
     }
 
-    /// Decodes a block.
     pub fn decode(block: &[u8]) -> Found {
         if block.iter().all(|&byte| byte == 0) {
             return Found::Blank;

@@ -18,7 +18,6 @@ pub(crate) struct Slot {
     pub used: u8,
 }
 
-/// Limit of [`Slot::used`].
 pub(crate) const MOST_USE: u8 = 3;
 
 const AT_BITS: u32 = 40;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The checker's own process.
+//! The process of the checker.
 
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -13,12 +13,12 @@ use super::wire::{Good, Request, SINCE_4_1, Source};
 use crate::fatal::errno_text;
 use crate::report;
 
-/// The most that is read as a request, in bytes.
+/// Maximum size of a request, in bytes.
 const LONGEST_REQUEST: u64 = 64 << 20;
 
-/// Reads a request on stdin and answers it; the value is the exit status. `modules` are what `import` finds.
+/// Reads a request on stdin and answers it. Returns the exit status. `modules` are available to `import`.
 pub fn run(modules: Modules) -> i32 {
-    // A panic here is a bug of ours, told in one line; the manager adds that the check failed.
+    // A panic here is a bug of ours. It is reported in one line; the manager adds that the check failed.
     std::panic::set_hook(Box::new(|info| {
         report::stderr(&format!("The VCL compiler panicked: {}", info.to_string().replace('\n', " ")));
     }));
@@ -46,8 +46,8 @@ pub fn run(modules: Modules) -> i32 {
     }
 }
 
-/// The sources of one check: the text given, and everything else from disk; or from a bundle, where only this machine can say what its names,
-/// sockets and certificates are.
+/// The sources of one check: the given text, and everything else from disk or from a bundle. Only this machine can resolve names, sockets
+/// and certificates, also for a bundle.
 struct WithMain<'a> {
     main: Option<&'a (String, Vec<u8>)>,
     bundle: Option<&'a SourceBundle>,
@@ -94,7 +94,7 @@ fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), Strin
     let own = OwnListeners { list: &request.listeners, prefer_ipv6: has("prefer_ipv6") };
     let sources = WithMain { main: Some(&main), bundle: bundle.as_ref(), disk, own };
     let recorder = Recorder::new(&sources);
-    // Into the bundle with it, for who compiles again.
+    // The main text must be in the bundle, so that it can be compiled again.
     let _ = recorder.read(MAIN);
     let dialect = request.features.iter().find_map(|f| f.strip_prefix("dialect=")).and_then(Dialect::from_name);
     let dialect = bundle.as_ref().and_then(|bundle| bundle.dialect).or(dialect);
@@ -124,7 +124,7 @@ fn check(request: &Request, modules: Modules) -> Result<(Vec<u8>, String), Strin
     Ok((good.encode(), compiled.warnings.to_string()))
 }
 
-/// Every source that was read, the one named first first, then the built-in VCL.
+/// All sources that were read: the main one first, the built-in VCL last.
 fn listing(bundle: &SourceBundle) -> Vec<u8> {
     let mut out = Vec::new();
     for ((_, question), answer) in &bundle.answers {

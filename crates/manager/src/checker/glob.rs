@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! File names by shell patterns, for `include +glob`.
+//! Expands shell patterns of file names, for `include +glob`.
 
 use std::path::{Path, PathBuf};
 
 use base::fnmatch;
 
-/// Files below `dir` that match, sorted. Hidden names need a pattern that begins with a dot.
+/// Files below `dir` that match, sorted. Hidden names match only a pattern that begins with a dot.
 pub fn expand(dir: &Path, pattern: &str) -> Vec<String> {
     let mut found = vec![dir.to_path_buf()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The server's own listeners, as the checker compares backends with them.
+//! The server's own listeners, with which the checker compares backends.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,9 +12,7 @@ use vcl::program::BackendAddress;
 /// The listeners, each as `name=address` or `name=/path`.
 #[derive(Debug)]
 pub struct OwnListeners<'a> {
-    /// The listeners.
     pub list: &'a [String],
-    /// Parameter prefer_ipv6.
     pub prefer_ipv6: bool,
 }
 
@@ -47,7 +45,7 @@ fn on_this_host(target: SocketAddr) -> Option<SocketAddr> {
     sock::is_own_address(ip).then(|| SocketAddr::new(ip, target.port()))
 }
 
-/// Whether two paths lead to one socket, by whatever links.
+/// True if two paths lead to the same socket, through links or not.
 fn is_same_socket(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     other.is_absolute() && (one == other || identity(one).is_some_and(|file| Some(file) == identity(other)))
@@ -88,7 +86,7 @@ mod tests {
         check("0.0.0.0:80", &["127.0.0.77:80"], true);
         check("0.0.0.0:80", &["127.0.0.1:8080"], false);
         check("0.0.0.0:80", &["[::1]:80"], false);
-        // RFC 5737: nobody has these addresses.
+        // RFC 5737: no host has these addresses.
         check("0.0.0.0:80", &["192.0.2.1:80"], false);
         check("[::]:80", &["[::1]:80"], true);
         check("[::]:80", &["[2001:db8::1]:80"], false);

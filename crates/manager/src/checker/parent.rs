@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The manager's side of a check: start the process, feed it, gather what it says, judge how it ended.
+//! The manager's side of a check: it starts the process, sends the request, reads the output and interprets the exit status.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,35 +12,32 @@ use super::PROGRAM;
 use super::wire::{Good, Request};
 use crate::jail::{Jail, Role};
 
-/// CPU time for one check.
+/// Limit of CPU time for one check, in seconds.
 const CPU_SECONDS: u64 = 30;
-/// Address space for one check.
+/// Limit of address space for one check, in bytes.
 const MEMORY_BYTES: u64 = 4 << 30;
-/// Time on the clock for one check (names are looked up in it).
+/// Time limit for one check, including name lookups.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The most that is read of what a checker writes.
+/// Maximum size of a checker's output, in bytes.
 const MAX_OUTPUT: usize = 256 << 20;
 
-/// Starts checkers.
 #[derive(Debug, Clone, Copy)]
 pub struct Checker<'a> {
-    /// This program.
     pub exe: &'a Executable,
-    /// Whose user to be.
+    /// The checker runs as the worker's user, as this jail has it.
     pub jail: &'a Jail,
 }
 
-/// How a check ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The VCL is good, or its listing was asked for; and warnings.
+    /// The VCL is valid: the output, or the listing that was requested, and warnings.
     Good(Good, String),
-    /// The VCL is bad, or the checker failed: the text for who asked.
+    /// The VCL is invalid, or the checker failed: the error text.
     Bad(String),
 }
 
 impl Checker<'_> {
-    /// Checks a VCL. Waits for the end of it.
+    /// Checks a VCL. Blocks until the checker has ended.
     pub fn check(&self, request: &Request) -> Outcome {
         match self.run(PROGRAM, &request.encode()) {
             Err(e) => Outcome::Bad(format!("Running VCC-compiler failed: {e}\nVCL compilation failed")),
@@ -49,7 +46,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Runs `exe` as `program` with the checker's limits and `request` on stdin: how it ended, what it wrote and said.
+    /// Runs `exe` as `program` with the checker's limits and `request` on stdin. Returns its exit status, stdout and stderr.
     pub(crate) fn run(&self, program: &str, request: &[u8]) -> io::Result<(Exit, Vec<u8>, Vec<u8>)> {
         let (stdin, feed) = sys::fd::pipe()?;
         let (out, stdout) = sys::fd::pipe()?;
@@ -74,7 +71,7 @@ impl Checker<'_> {
     }
 }
 
-/// Feeds the request and reads both streams to their ends.
+/// Writes the request and reads both streams to their ends.
 fn converse(feed: OwnedFd, mut request: &[u8], from: [OwnedFd; 2]) -> io::Result<[Vec<u8>; 2]> {
     let deadline = Instant::now() + PATIENCE;
     let mut feed = Some(feed);
@@ -90,7 +87,7 @@ fn converse(feed: OwnedFd, mut request: &[u8], from: [OwnedFd; 2]) -> io::Result
             match sys::fd::write(to, request) {
                 Ok(n) => request = &request[n..],
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                // It ended without reading everything; its status says why.
+                // The process ended without reading everything. Its exit status shows the reason.
                 Err(_) => request = &[],
             }
             if request.is_empty() {
@@ -110,7 +107,7 @@ fn converse(feed: OwnedFd, mut request: &[u8], from: [OwnedFd; 2]) -> io::Result
     Ok(gathered)
 }
 
-/// False at the end.
+/// Returns false at the end of the stream.
 fn read_some(fd: &OwnedFd, into: &mut Vec<u8>) -> io::Result<bool> {
     let mut buf = [0; 65536];
     let n = sys::fd::read(fd, &mut buf)?;
@@ -133,7 +130,7 @@ fn good(out: &[u8], said: &[u8]) -> Outcome {
 }
 
 const HEADING: &str = "Message from VCC-compiler:\n";
-/// Of what varnishd finds out only when it loads what it has compiled.
+/// Heading of errors that varnishd finds only when it loads the compiled VCL.
 const RUNNING_DLOPEN: &str = "Running dlopen failed";
 
 fn with_heading(said: &str) -> String {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What the VCL compiler may ask of the system, answered from disk and the resolver. Used in the checker's process only.
+//! The VCL compiler's access to the system: files and the resolver. Used only in the checker's process.
 
 use std::fs;
 use std::io::{self, Read};
@@ -14,28 +14,28 @@ use vcl::{Sources, TlsFileKind};
 
 use crate::fatal::errno_text;
 
-/// The longest VCL file, in bytes. More is refused rather than read.
+/// Maximum size of a VCL file, in bytes. A larger file is refused.
 pub const LONGEST_FILE: u64 = 16 << 20;
 
-/// Files that come with the program: read when no folder of the path has one of that name.
+/// Files that are part of the program. Used if no directory of the path has a file of that name.
 const OWN_FILES: &[(&str, &str)] = &[
     ("accept-language.vcl", include_str!("../../../../packaging/files/usr/share/varnish/vcl/accept-language.vcl")),
     ("devicedetect.vcl", include_str!("../../../../packaging/files/usr/share/varnish/vcl/devicedetect.vcl")),
 ];
 
-/// Answers from this machine.
+/// Sources from this machine.
 #[derive(Debug, Clone)]
 pub struct DiskSources {
     path: Vec<PathBuf>,
 }
 
 impl DiskSources {
-    /// `vcl_path`: directories separated by colons, in which relative names are looked for.
+    /// `vcl_path`: directories for relative names, separated by colons.
     pub fn new(vcl_path: &str) -> DiskSources {
         DiskSources { path: vcl_path.split(':').filter(|dir| !dir.is_empty()).map(PathBuf::from).collect() }
     }
 
-    /// Reads a file that is absolute or found along the path; gives its whole name and its bytes, or the name and why not.
+    /// Reads a file by its absolute path or along `vcl_path`. Returns its full name and its bytes, or the name and the error.
     pub fn load(&self, name: &str) -> Result<(String, Vec<u8>), (String, io::Error)> {
         if name.starts_with('/') || self.path.is_empty() {
             return read_file(Path::new(name)).map(|text| (name.to_string(), text)).map_err(|e| (name.to_string(), e));
@@ -96,7 +96,7 @@ impl Sources for DiskSources {
 
     fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, String> {
         if host.is_empty() {
-            // A backend of `.host = ":80"`: any address of this machine.
+            // For a backend with `.host = ":80"`: any address of this machine.
             return Ok(vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()]);
         }
         let found = (host, 0).to_socket_addrs().map_err(|e| {
@@ -118,13 +118,13 @@ impl Sources for DiskSources {
 
     fn tls_file(&self, path: &str, kind: TlsFileKind) -> Result<(String, Vec<u8>), String> {
         let (name, file) = match self.load(path) {
-            // Keys are for root alone, as a rule: the manager reads the file, and says what is wrong with it.
+            // Usually only root may read keys. The manager reads the file and reports errors.
             Err((name, e)) if kind == TlsFileKind::Certificate && e.kind() == io::ErrorKind::PermissionDenied => {
                 return Ok((name, Vec::new()));
             }
             found => found.map_err(|failure| unreadable(&failure))?,
         };
-        // Bundles lie in the working directory: of each file only what is public goes into them.
+        // Bundles are stored in the working directory, so they contain only the public part of each file.
         let public = match kind {
             TlsFileKind::Authorities => Roots::public_of(&file).map_err(|error| error.to_string()),
             TlsFileKind::Revoked => Revoked::public_of(&file),

@@ -1,37 +1,33 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What passes between manager and checker: fields of a length and bytes, in a fixed order.
+//! The messages between manager and checker: fields of a length and bytes, in a fixed order.
 
 /// The VCL to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Text and what to call it.
+    /// The text, preceded by its name.
     Text(String, Vec<u8>),
-    /// A file, looked for along vcl_path.
+    /// A file, searched along vcl_path.
     File(String),
-    /// All sources, as a bundle of another machine's: no other file is included.
+    /// All sources, as a bundle from another machine. No other file is included.
     Bundle(Vec<u8>),
 }
 
-/// No VCL 4.0: an address is a unix socket's, which has no IP address as 4.0 would show it.
+/// Forbids VCL 4.0: an address is a unix socket's, and 4.0 needs an IP address to show.
 pub const SINCE_4_1: &str = "since_4_1";
 
-/// What to check and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The VCL.
     pub source: Source,
-    /// Parameter vcl_path.
     pub vcl_path: String,
-    /// Words of what is allowed: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`, `prefer_ipv6`; `dialect=2.1`; and
-    /// [`SINCE_4_1`].
+    /// Allowed features: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`, `prefer_ipv6`; also `dialect=2.1` and [`SINCE_4_1`].
     pub features: Vec<String>,
     /// Names of the stores.
     pub stores: Vec<String>,
     /// Names of the labels.
     pub labels: Vec<String>,
-    /// -C: write a listing instead of the bundle.
+    /// Value of -C: write a listing instead of the bundle.
     pub listing: bool,
-    /// The listeners that no VCL may send all its requests to, each as `name=address` or `name=/path`.
+    /// Listeners to which no VCL may send all its requests, each as `name=address` or `name=/path`.
     pub listeners: Vec<String>,
 }
 
@@ -56,7 +52,7 @@ fn take_list(from: &mut &[u8]) -> Option<Vec<String>> {
     Some(take_text(from)?.split_ascii_whitespace().map(String::from).collect())
 }
 
-/// All texts to the end.
+/// Reads texts until the end.
 fn take_rest(from: &mut &[u8]) -> Option<Vec<String>> {
     let mut texts = Vec::new();
     while !from.is_empty() {
@@ -66,7 +62,6 @@ fn take_rest(from: &mut &[u8]) -> Option<Vec<String>> {
 }
 
 impl Request {
-    /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match &self.source {
@@ -95,7 +90,7 @@ impl Request {
         out
     }
 
-    /// What `encode` wrote; None when it's something else.
+    /// Reads the output of `encode`. `None` if `bytes` is anything else.
     pub fn decode(mut bytes: &[u8]) -> Option<Request> {
         let from = &mut bytes;
         let kind = take(from)?;
@@ -118,19 +113,18 @@ impl Request {
     }
 }
 
-/// What the checker writes when the VCL is good.
+/// The checker's output for a valid VCL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Good {
-    /// Labels that the VCL returns to.
+    /// Names of the labels that the VCL returns to.
     pub labels: Vec<String>,
-    /// Files of certificates with keys that its backends are to be shown.
+    /// Files of client certificates with keys for its backends.
     pub key_files: Vec<String>,
-    /// The bundle, or the listing that was asked for.
+    /// The bundle, or the listing that was requested.
     pub text: Vec<u8>,
 }
 
 impl Good {
-    /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put(&mut out, self.labels.join(" ").as_bytes());
@@ -139,7 +133,7 @@ impl Good {
         out
     }
 
-    /// What `encode` wrote; None when it's something else.
+    /// Reads the output of `encode`. `None` if `bytes` is anything else.
     pub fn decode(mut bytes: &[u8]) -> Option<Good> {
         let from = &mut bytes;
         let (labels, text) = (take_list(from)?, take(from)?.to_vec());

@@ -45,7 +45,7 @@ impl Dictionary {
         self.0.is_empty()
     }
 
-    /// The dictionary's members.
+    /// Members in the order in which their keys first appeared.
     pub fn members(&self) -> impl Iterator<Item = (&[u8], &Item)> {
         self.0.iter().map(|(key, item)| (&key[..], item))
     }

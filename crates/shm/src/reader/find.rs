@@ -334,7 +334,7 @@ fn denied(workdir: &Path, dir: &Path) -> String {
     format!("{}: Permission denied: {}", workdir.display(), who_may_read("this server", dir))
 }
 
-/// Who this user is, which group may read `path`, and what to type: what follows "Permission denied: ". `what` names it in the sentence.
+/// The text after "Permission denied: ": the user, the group that may read `path`, and the remedy. `what` names the path in the sentence.
 pub fn who_may_read(what: &str, path: &Path) -> String {
     let me = user_name(user::effective());
     let head = format!("you ({me}) may not read {what}");

@@ -46,7 +46,7 @@ pub enum Marker {
     Client,
     /// The backend's side: fetches.
     Backend,
-    /// No transaction's record.
+    /// The record belongs to no transaction.
     None,
 }
 

@@ -26,7 +26,7 @@ pub enum Entry {
     TagPurge(TagPurge),
     /// The newest number that was ever given.
     Newest {
-        /// The newest number.
+        /// The newest number that was ever given.
         seq: u64,
     },
     /// A purge of either kind has reached all that it was to reach.
@@ -96,7 +96,7 @@ pub struct Ban {
     pub real: f64,
     /// The same time by the monotonic clock.
     pub mono: f64,
-    /// True after [`Entry::Completed`].
+    /// True after an [`Entry::Completed`] for it.
     pub is_completed: bool,
     /// Number of the newer ban in [`Entry::Completed`].
     pub successor: u64,

@@ -425,7 +425,7 @@ set! {
 }
 
 set! {
-    /// What a disk does for a store.
+    /// Counters of a store's disk.
     DiskSet "DISK" 55 "Disk of a store";
     ready: Gauge Info Integer "" "1 if all objects can be found" => "0 while the store is being opened or recovered, and if it can't be opened.";
     segments_loaded: Gauge Info Integer "" "Segments read since the start" => "While this is below segments_found, lookups miss the objects of the other segments.";
@@ -583,7 +583,7 @@ set! {
 }
 
 set! {
-    /// What requests cost; only in builds that count.
+    /// Costs of requests. Only debug builds count them.
     Costs "COSTS" 90 "What requests cost (builds with debug assertions)";
     allocations: Counter Debug Integer "" "Memory allocations";
     locks: Counter Debug Integer "" "Locks taken";

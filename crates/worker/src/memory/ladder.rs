@@ -19,12 +19,10 @@ const HYSTERESIS_PART: u64 = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Step {
-    /// Nothing is done.
     #[default]
     None,
     /// Threads give up what they keep, stores stop to grow.
     Trim,
-    /// Stores evict objects.
     Evict,
     /// No fetch begins that no client waits for.
     RefuseBackground,

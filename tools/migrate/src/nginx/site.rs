@@ -146,7 +146,7 @@ enum Kind {
     First,
     /// A regex: `~` and `~*`.
     Regex { ignores_case: bool },
-    /// A beginning: `/path`.
+    /// A prefix of the path: `/path`.
     Prefix,
     /// `@name`: no request comes here by itself.
     Named,

@@ -35,7 +35,6 @@ pub enum Kind {
     Stop,
     /// A batch was begun: there is room for one more.
     Credit,
-    /// Figures so far.
     Tick,
     /// Figures of a part that is over.
     Report,

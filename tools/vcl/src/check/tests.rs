@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Files from a list instead of a disk; host names that no resolver has.
+//! Tests with files from a list instead of a disk, and without a resolver.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ impl Sources for Files {
     }
 }
 
-/// What is said of each file, as JSON; the words of the command line come first.
+/// Runs `check` on files and returns its JSON reports. `words` come first on the command line.
 fn check(words: &str, files: &[(&'static str, &'static str)]) -> Vec<Value> {
     let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
     let line = format!("check {words} {}", names.join(" "));
@@ -73,7 +73,7 @@ fn a_part_is_judged_with_what_includes_it_or_alone() {
     let both = check("", &[("/main.vcl", main), ("/part.vcl", part)]);
     assert_eq!(lines(&both[1]["errors"]), [(3, "unknown-name")], "{both:?}");
     assert!(both[1]["notes"][0].as_str().unwrap().contains("/main.vcl"), "{both:?}");
-    // Alone it may be right; what is the language's own can't be declared elsewhere.
+    // By itself the part may be right. Names of the language can't be declared elsewhere.
     let alone = &check("--part", &[("/part.vcl", part)])[0];
     assert_eq!((&alone["ok"], alone["notes"].as_array().unwrap().len()), (&json!(true), 1), "{alone}");
     let wrong = &check("--part", &[("/part.vcl", "sub hello {\n  set req.htp.x = req.urll;\n}\n")])[0];
@@ -118,7 +118,7 @@ fn a_file_with_a_backend_and_no_version_is_vcl_3() {
     assert_eq!((&got["ok"], &got["notes"]), (&json!(true), &json!([])), "{got}");
     let language = "C{\n  /* nothing */\n}C\nbackend b { .host = \"192.0.2.1\"; }\n";
     assert_eq!(check("", &[("/a.vcl", language)])[0]["ok"], true);
-    // What includes it decides.
+    // The including file decides.
     let main = "vcl 4.1;\ninclude \"/b.vcl\";\nsub vcl_recv { set req.backend_hint = b; }\n";
     let both = check(
         "",
@@ -199,7 +199,7 @@ fn what_cant_be_taken_out_hides_no_others() {
     let got = &check("", &[("/a.vcl", text)])[0];
     let mut lines = lines(&got["errors"]);
     lines.sort_unstable();
-    // Names that lines 2 and 7 would have declared are no errors of their own.
+    // Names that lines 2 and 7 would have declared aren't reported again.
     let all = [(2, "unknown-module"), (5, "syntax"), (7, "unknown-name"), (15, "unknown-name"), (19, "read-only")];
     assert_eq!(lines, all, "{got}");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Answers to what an editor asks.
+//! Answers to an editor's requests.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,12 +17,12 @@ use super::{Server, diagnose, text};
 use crate::judge::Location;
 use crate::texts::{self, Part};
 
-/// What a request points at.
+/// The position that a request points at.
 struct RequestTarget {
-    /// The file that the VCL begins with.
+    /// The file with which the VCL begins.
     root: String,
     at: usize,
-    /// All texts that belong to it, the one that is pointed into first.
+    /// All texts of the VCL, the one with the position first.
     parts: Vec<Part>,
     dialect: Option<Dialect>,
 }
@@ -125,14 +125,14 @@ impl Server<'_> {
             return None;
         }
         let name = String::from_utf8_lossy(&text[location.name.clone()]);
-        // A method's object, or a function's module.
+        // The object of a method, or the module of a function.
         let owner = name.split_once('.').map_or(&*name, |(owner, _)| owner);
         let all = parts.iter().flat_map(|part| part.outline.declarations.iter().map(move |d| (part, d)));
         let named = |wanted: &str| {
             let same = all.clone().filter(|(_, d)| d.name == wanted);
             same.map(|(part, d)| self.location(part, &d.at)).collect::<Vec<_>>()
         };
-        // A subroutine may have several parts.
+        // A subroutine may be declared several times.
         let found = [named(&name), named(owner)].into_iter().find(|found| !found.is_empty())?;
         Some(if let [one] = found.as_slice() { one.clone() } else { found.into() })
     }
@@ -181,7 +181,7 @@ impl Server<'_> {
         let mut changes = serde_json::Map::new();
         for part in &parts {
             let lines = self.lines(&part.text);
-            // `import std;` gives the module's own name: another one is given by `as`.
+            // `import std;` uses the module's own name. `as` sets another one.
             let module =
                 part.outline.declarations.iter().find(|d| d.kind == Kind::Import && d.name == old && d.of == old);
             let edit = |at: Range<usize>| {
@@ -190,7 +190,7 @@ impl Server<'_> {
                 json!({ "range": lines.range(&at), "newText": text })
             };
             let mut uses = names::uses(part, &target);
-            // Of `import std as std;` only the second.
+            // In `import std as std;`, only the second name counts.
             uses.retain(|at| module.is_none_or(|d| !d.whole.contains(&at.start) || *at == d.at));
             if !uses.is_empty() {
                 changes.insert(self.uri_of(&part.path), uses.into_iter().map(edit).collect());
@@ -250,7 +250,7 @@ impl Server<'_> {
         Some(found.filter_map(action).collect())
     }
 
-    /// The whole text anew; none when it can't be laid out or needn't be.
+    /// The whole formatted text. `None` if it can't be formatted, or needn't be.
     fn formatting(&self, params: &Value) -> Option<Value> {
         let text = &self.texts.open.get(&document(params)?)?.text;
         let options = &params["options"];
@@ -267,7 +267,7 @@ impl Server<'_> {
         let line = |at: usize| lines.position(at)["line"].as_u64().unwrap_or(0);
         let blocks = Outline::parse(text).blocks();
         let folds = blocks.iter().map(|block| (line(block.start), line(block.end.saturating_sub(1))));
-        // The closing brace stays in sight.
+        // The closing brace stays visible.
         let folds = folds.filter(|(first, last)| last > &(first + 1)).map(|(first, last)| (first, last - 1));
         Some(folds.map(|(first, last)| json!({ "startLine": first, "endLine": last })).collect())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is wrong with a VCL, as the protocol has it.
+//! Findings of a VCL in the protocol's form.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,23 +11,21 @@ use super::Server;
 use super::text::Lines;
 use crate::judge::{self, Finding, Location};
 
-/// What was found wrong in a file.
 #[derive(Debug, Clone)]
 pub(super) struct FileFindings {
-    /// As the protocol has it.
+    /// The diagnostic in the protocol's form.
     pub shown: Value,
     pub at: Range<usize>,
     pub fix: Option<Fix<Location>>,
 }
 
-/// By file.
+/// Findings by the path of their file.
 pub(super) type ByFile = BTreeMap<String, Vec<FileFindings>>;
 
-/// The protocol's tag of what may be shown faded.
+/// The protocol's tag for text that may be faded out.
 const UNNECESSARY: u8 = 1;
 
-/// What is wrong with the VCL that begins with `root`. A text is checked at each key: no host name
-/// is looked up, since that could be waited for.
+/// Checks the VCL that begins with `root`. This runs at each keystroke, so no host name is looked up: a look-up can block.
 pub(super) fn diagnose(server: &Server<'_>, root: &str) -> ByFile {
     let mut out = ByFile::new();
     for finding in judge::judge(&server.texts, root, server.args).findings {
@@ -76,7 +74,7 @@ fn found(server: &Server<'_>, finding: &Finding, location: &Location) -> FileFin
     FileFindings { shown, at: location.at.clone(), fix: finding.fix.clone() }
 }
 
-/// What several VCLs say of one file, each thing once.
+/// The findings of all VCLs about one file, without duplicates.
 pub(super) fn of_file<'f>(by_root: &'f BTreeMap<String, ByFile>, path: &str) -> Vec<&'f FileFindings> {
     let mut out: Vec<&FileFindings> = Vec::new();
     for found in by_root.values().filter_map(|by_file| by_file.get(path)).flatten() {

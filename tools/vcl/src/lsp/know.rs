@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! What is known of a name: the language's own from the tables, the rest from the texts that belong together.
+//! Information about names: the language's own from the tables, all others from the texts that belong together.
 
 use tables::dialects::{BARE, Dialect, OLD_VARS, OldSub, OldVar};
 use tables::vcltext;
@@ -10,7 +10,7 @@ use vcl::outline::{BACKEND_FIELDS, CursorContext, Declaration, Kind, PROBE_FIELD
 use crate::modules;
 use crate::texts::Part;
 
-/// What completion offers: its label, what it is, what it's for, and the protocol's number of its kind.
+/// A completion. `kind` is the protocol's number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
     pub label: String,
@@ -28,7 +28,7 @@ const PROPERTY: u8 = 10;
 const KEYWORD: u8 = 14;
 const CONSTANT: u8 = 21;
 
-/// The declaration of `name`, and the text it stands in.
+/// The declaration of `name`, and its text.
 pub(super) fn declaration<'a>(parts: &'a [Part], name: &str) -> Option<(&'a Part, &'a Declaration)> {
     parts.iter().find_map(|part| part.outline.declarations.iter().find(|d| d.name == name).map(|d| (part, d)))
 }
@@ -37,7 +37,7 @@ fn code(code: &str, text: &str) -> String {
     format!("```vcl\n{code}\n```\n{text}")
 }
 
-/// What to show of the name at `spot`, as Markdown; `dialect` is that of an old text.
+/// Markdown for the name at `location`. `dialect` is that of an old text.
 pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, location: &CursorContext) -> Option<String> {
     if let Some(field) = name.strip_prefix('.') {
         let text = vcltext::field(field);
@@ -92,7 +92,7 @@ pub(super) fn hover(parts: &[Part], dialect: Option<Dialect>, name: &str, locati
     Some(code(form, text))
 }
 
-/// As [`hover`], for what only an old dialect has.
+/// Like [`hover`], for names that only an old dialect has.
 fn hover_old(dialect: Dialect, name: &str, location: &CursorContext) -> Option<String> {
     let release = format!("VCL {}", dialect.name());
     let returned = location.before.ends_with(&["return".to_owned(), "(".to_owned()]);
@@ -130,7 +130,7 @@ fn hover_old(dialect: Dialect, name: &str, location: &CursorContext) -> Option<S
     Some(code(form, text))
 }
 
-/// What may stand at `spot`, where `typed` is there already.
+/// Completions at `location`, after the text `typed`.
 pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, location: &CursorContext) -> Vec<Item> {
     if location.in_string || location.in_comment {
         return Vec::new();
@@ -170,7 +170,7 @@ pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, lo
     items
 }
 
-/// As [`complete`], where an old dialect has words of its own.
+/// Like [`complete`], for the words of an old dialect.
 fn complete_old(parts: &[Part], dialect: Dialect, before: &[&str], location: &CursorContext) -> Option<Vec<Item>> {
     let sub = location.sub.as_deref().and_then(|name| OldSub::ALL.into_iter().find(|sub| sub.name() == name));
     let vars = |write: bool| {
@@ -211,13 +211,13 @@ fn complete_old(parts: &[Part], dialect: Dialect, before: &[&str], location: &Cu
     })
 }
 
-/// The heads whose fields may stand here: `req.http.`.
+/// Prefixes of headers that are valid here: `req.http.`.
 fn heads(items: &[Item]) -> Vec<String> {
     let all = items.iter().filter(|item| item.kind == VARIABLE && item.label.ends_with(".http."));
     all.map(|item| item.label.clone()).collect()
 }
 
-/// Fields that many VCLs use.
+/// Headers that many VCLs use.
 const COMMON_FIELDS: [&str; 22] = [
     "Accept",
     "Accept-Encoding",
@@ -243,7 +243,7 @@ const COMMON_FIELDS: [&str; 22] = [
     "X-Forwarded-Proto",
 ];
 
-/// Fields of `head`, once it is typed: those that the texts name, and common ones.
+/// Headers after a typed `head`: those in the texts, and common ones.
 fn fields_used(parts: &[Part], head: &str, typed: &str) -> Vec<Item> {
     if !typed.get(..head.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(head)) {
         return Vec::new();
@@ -275,14 +275,14 @@ fn machine_subs(dialect: Option<Dialect>) -> Vec<Item> {
     }
 }
 
-/// A function's form, where its parameters stand in it, their names, and what it does.
+/// A function's signature, the ranges of its parameters with their names, and its description.
 pub(super) struct Signature {
     pub label: String,
     pub params: Vec<(std::ops::Range<usize>, String)>,
     pub text: &'static str,
 }
 
-/// How what is called `name` is called.
+/// The signature of the function, class or statement `name`.
 pub(super) fn signature(parts: &[Part], name: &str) -> Option<Signature> {
     let (head, args, text) = if let Some((function, _)) = function(parts, name) {
         (format!("{} {name}", function.ret.name()), function.args, function.text)
@@ -304,7 +304,7 @@ pub(super) fn signature(parts: &[Part], name: &str) -> Option<Signature> {
     Some(Signature { label, params, text })
 }
 
-/// The signature of a function of the language, from its form.
+/// The signature of a function of the language, from its syntax.
 fn spelled(name: &str) -> Option<Signature> {
     let forms = vcltext::STATEMENTS.iter().map(|(word, form, text)| (*word, *form, *text));
     let (_, form, text) = forms
@@ -323,7 +323,7 @@ fn keyword(word: &str) -> Item {
 }
 
 fn variable(name: &str) -> Option<&'static VarDef> {
-    // The newest version's, where there are several.
+    // The newest version's, if there are several.
     VARS.iter().rev().find(|var| match var.place {
         NameTarget::Scalar(_) => var.name == name,
         NameTarget::Headers(_) => {
@@ -362,13 +362,13 @@ fn arguments(args: &[vmods::Arg]) -> String {
     args.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The modules that are imported: the name here, and which it is.
+/// The imported modules, by the names they have here.
 fn imports(parts: &[Part]) -> impl Iterator<Item = (&str, &'static vmods::Module)> {
     let all = parts.iter().flat_map(|part| &part.outline.declarations).filter(|d| d.kind == Kind::Import);
     all.filter_map(|d| Some((d.name.as_str(), modules::all().find(&d.of)?)))
 }
 
-/// The objects that are made: the name, and their type.
+/// The objects and their types, by name.
 fn objects(parts: &[Part]) -> impl Iterator<Item = (&str, &'static vmods::Object)> {
     let all = parts.iter().flat_map(|part| &part.outline.declarations).filter(|d| d.kind == Kind::Object);
     all.filter_map(|d| Some((d.name.as_str(), class(parts, &d.of)?.1)))
@@ -380,7 +380,7 @@ fn class(parts: &[Part], name: &str) -> Option<(&'static vmods::Module, &'static
     Some((module, module.object(object)?))
 }
 
-/// A module's function or an object's method, and how it is called.
+/// A module's function or an object's method, with its full name.
 fn function(parts: &[Part], name: &str) -> Option<(&'static Func, String)> {
     let (owner, last) = name.rsplit_once('.')?;
     let found = imports(parts).find(|(alias, _)| *alias == owner).and_then(|(_, module)| module.function(last));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! `lacquer vcl lsp`: a language server on stdin and stdout, for any editor that speaks the Language Server Protocol 3.17.
+//! `lacquer vcl lsp`: a language server on stdin and stdout, for any editor that supports the Language Server Protocol 3.17.
 //!
-//! It says what the compiler says of the texts in the editor, saved or not, and mends what has one mend; shows what a name
-//! means and where it may stand; completes; goes to definitions, uses and included files; renames; lists symbols; lays out.
-//! Host names aren't resolved: a text is checked at each key.
+//! It reports the compiler's findings for the texts in the editor, saved or not, and offers fixes. It supports hover, completion,
+//! definitions, references, links to included files, renaming, symbols and formatting. Host names aren't resolved, since texts are checked
+//! at each keystroke.
 
 mod answers;
 mod diagnose;
@@ -26,13 +26,13 @@ use diagnose::ByFile;
 use text::{Encoding, Lines};
 use wire::{Incoming, Refusal};
 
-/// Messages that are read ahead.
+/// Maximum number of messages that are read ahead.
 const AHEAD: usize = 64;
 
-/// Serves until the editor says `exit`: 0 when it said `shutdown` before, as the protocol wants it.
+/// Serves until the editor sends `exit`. Returns 0 if `shutdown` came before, as the protocol requires.
 pub(crate) fn run(args: &Args, sources: &dyn Sources) -> i32 {
     let (sender, inbox) = sync_channel(AHEAD);
-    // Ends with the stream, or with the process.
+    // The thread ends with the stream or the process.
     std::thread::spawn(move || {
         let mut input = BufReader::new(io::stdin());
         loop {
@@ -64,7 +64,7 @@ fn serve(args: &Args, sources: &dyn Sources, inbox: &Inbox) -> Result<i32, Strin
         state: State::New,
     };
     loop {
-        // What was changed is compiled once no more of it waits.
+        // Changes are compiled once no further message waits.
         let next = match inbox.try_recv() {
             Ok(message) => message,
             Err(TryRecvError::Empty) => {
@@ -100,23 +100,23 @@ fn send(message: &Value) -> Result<(), String> {
 enum State {
     New,
     Serving,
-    /// After `shutdown`.
+    /// The client has sent `shutdown`.
     Down,
 }
 
 impl State {
-    /// What to exit with.
+    /// Exit status. The protocol requires 1 if `shutdown` didn't come first.
     fn status(self) -> i32 {
         i32::from(self != State::Down)
     }
 }
 
-/// What the client can do.
+/// Capabilities of the client.
 struct Client {
     encoding: Encoding,
-    /// Shows places that belong to a diagnostic.
+    /// The client shows related places of a diagnostic.
     related: bool,
-    /// Knows tags of diagnostics.
+    /// The client supports tags of diagnostics.
     tags: bool,
 }
 
@@ -124,9 +124,9 @@ struct Server<'a> {
     args: &'a Args,
     texts: Texts<'a>,
     client: Client,
-    /// What was said of each file, by the file that was compiled.
+    /// Published findings of each file, by the file that was compiled.
     found: BTreeMap<String, ByFile>,
-    /// Texts that changed since.
+    /// Texts that changed since the last check.
     changed: BTreeSet<String>,
     state: State,
 }
@@ -206,7 +206,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// What the editor shows of a closed text is taken back; files that it belongs to are judged with the disk's.
+    /// Withdraws the findings of a closed text. Files that it belongs to are judged again with the text on disk.
     fn close(&mut self, path: &str) -> Result<(), String> {
         let roots = self.texts.roots(path);
         let Some(doc) = self.texts.open.remove(path) else { return Ok(()) };
@@ -214,7 +214,7 @@ impl Server<'_> {
         let gone = self.found.remove(path).unwrap_or_default();
         self.changed.extend(roots.into_iter().filter(|root| self.texts.open.contains_key(root)));
         self.tell_changes()?;
-        // Of a file that was only read for it, nothing is said any more.
+        // Findings of a file that was read only for the closed one are withdrawn.
         let open = &self.texts.open;
         let kept =
             |root: &String| open.contains_key(root) || open.keys().any(|path| self.texts.roots(path).contains(root));
@@ -231,7 +231,7 @@ impl Server<'_> {
         send(&published(&doc.uri, &Value::Null, left))
     }
 
-    /// Compiles what belongs to changed texts and tells the editor what is wrong.
+    /// Compiles the VCLs of changed texts and sends the findings to the editor.
     fn tell_changes(&mut self) -> Result<(), String> {
         let changed = std::mem::take(&mut self.changed);
         let mut files = changed.clone();
@@ -256,7 +256,7 @@ impl Server<'_> {
         send(&published(&self.uri_of(path), &version, shown))
     }
 
-    /// As the editor spells it.
+    /// The URI as the editor spells it.
     fn uri_of(&self, path: &str) -> String {
         self.texts.open.get(path).map_or_else(|| text::uri_of(path), |doc| doc.uri.clone())
     }
@@ -274,7 +274,7 @@ fn published(uri: &str, version: &Value, diagnostics: Vec<Value>) -> Value {
     json!({ "jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params })
 }
 
-/// One change of a text: a stretch of it, or all of it.
+/// Applies one change: to a range of the text, or to all of it.
 fn apply(text: &mut Vec<u8>, change: &Value, encoding: Encoding) {
     let Some(new) = change["text"].as_str() else { return };
     let range = &change["range"];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Where a name is used: in all texts that belong together.
+//! Uses of a name in all texts that belong together.
 
 use std::ops::Range;
 
@@ -9,16 +9,16 @@ use vcl::outline::{Kind, Name};
 use super::know;
 use crate::texts::Part;
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
-    /// Something that a text declares.
+    /// A declaration in a text.
     Declared(Kind, String),
     /// A variable of the language, in lower case.
     Variable(String),
 }
 
-/// The name at byte `at` of the first of `parts`: where it stands, and what it means.
+/// The name at byte `at` of the first of `parts`: its range and its meaning.
 pub(super) fn target(parts: &[Part], at: usize) -> Option<(Range<usize>, Target)> {
     let part = parts.first()?;
     let touches = |name: &&Name| name.at.start <= at && at <= name.at.end;
@@ -38,7 +38,7 @@ pub(super) fn target(parts: &[Part], at: usize) -> Option<(Range<usize>, Target)
     }
 }
 
-/// Whether a name is the word of `return (...)`.
+/// True if a name is the word of `return (...)`.
 fn is_action(part: &Part, name: &Name) -> bool {
     let word = &part.text[name.at.clone()];
     Return::ALL.iter().any(|action| action.name().as_bytes() == word)
@@ -49,7 +49,7 @@ fn is_action(part: &Part, name: &Name) -> bool {
             .ends_with(&["return".to_owned(), "(".to_owned()])
 }
 
-/// Where `target` stands in `part`, its declarations too.
+/// The ranges of `target` in `part`, including its declarations.
 pub(super) fn uses(part: &Part, target: &Target) -> Vec<Range<usize>> {
     let names = part.outline.names(&part.text).into_iter().filter(|name| !name.inner);
     let is = |name: &Name| match target {
@@ -67,13 +67,13 @@ pub(super) fn uses(part: &Part, target: &Target) -> Vec<Range<usize>> {
     found.collect()
 }
 
-/// Where the declarations of `target` stand in `part`.
+/// The ranges of the declarations of `target` in `part`.
 pub(super) fn declarations(part: &Part, target: &Target) -> Vec<Range<usize>> {
     let Target::Declared(_, name) = target else { return Vec::new() };
     part.outline.declarations.iter().filter(|d| d.name == *name).map(|d| d.at.clone()).collect()
 }
 
-/// Why `target` can't be called `new`; else what it is called now.
+/// The old name of `target` if it can be renamed to `new`, else the reason why it can't.
 pub(super) fn renamed(parts: &[Part], target: &Target, new: &str) -> Result<String, String> {
     const WORDS: [&str; 21] = [
         "acl", "backend", "bereq", "beresp", "call", "else", "false", "if", "import", "include", "new", "now", "obj",

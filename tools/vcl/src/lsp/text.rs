@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Places in texts: bytes here, lines and units of the agreed encoding in the protocol, lines and columns in the compiler's
-//! messages.
+//! Converts positions: bytes here, lines and units of the agreed encoding in the protocol, lines and columns in the compiler's messages.
 
 use std::ops::Range;
 
 use serde_json::{Value, json};
 
-/// What the protocol counts in a line.
+/// The unit in which the protocol counts columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Utf8,
@@ -15,7 +14,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// The one that costs least of those that a client offers; none offered means UTF-16.
+    /// The cheapest of the encodings that a client offers. UTF-16 if it offers none.
     pub fn choose(offered: &Value) -> Encoding {
         let has = |name: &str| offered.as_array().is_some_and(|all| all.iter().any(|one| one == name));
         match () {
@@ -25,7 +24,6 @@ impl Encoding {
         }
     }
 
-    /// The protocol's word.
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Utf8 => "utf-8",
@@ -43,7 +41,7 @@ impl Encoding {
     }
 }
 
-/// A text and where its lines begin. Lines end in LF, CRLF or CR.
+/// A text with the offsets of its lines. Lines end in LF, CRLF or CR.
 pub(super) struct Lines<'a> {
     text: &'a [u8],
     starts: Vec<usize>,
@@ -70,13 +68,11 @@ impl<'a> Lines<'a> {
         json!({ "line": line, "character": units })
     }
 
-    /// The protocol's range.
     pub fn range(&self, bytes: &Range<usize>) -> Value {
         json!({ "start": self.position(bytes.start), "end": self.position(bytes.end) })
     }
 
-    /// The byte that a position of the protocol means; one beyond its line is the line's end, one inside of a character is
-    /// behind it.
+    /// The byte at a position of the protocol. Beyond a line's end, it is the end; inside a character, the end of the character.
     pub fn offset(&self, position: &Value) -> usize {
         let number = |key: &str| position[key].as_u64().map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX));
         let Some(start) = self.starts.get(number("line")).copied() else { return self.text.len() };
@@ -93,7 +89,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The first character, and how many bytes it takes; a byte that is none counts as one.
+/// The first character and its length in bytes. An invalid byte counts as one character.
 fn first_char(bytes: &[u8]) -> (char, usize) {
     let head = &bytes[..bytes.len().min(4)];
     let valid = match std::str::from_utf8(head) {
@@ -103,7 +99,7 @@ fn first_char(bytes: &[u8]) -> (char, usize) {
     valid.chars().next().map_or((char::REPLACEMENT_CHARACTER, 1), |c| (c, c.len_utf8()))
 }
 
-/// What a document is known by here: `file:///a%20b` as a path; another URI as it is.
+/// The path of a `file:` URI (`file:///a%20b`). Any other URI is returned unchanged.
 pub(super) fn path_of(uri: &str) -> Option<String> {
     let Some(rest) = uri.strip_prefix("file://") else { return Some(uri.to_owned()) };
     let rest = if rest.starts_with('/') { rest } else { rest.find('/').map(|n| &rest[n..])? };
@@ -125,7 +121,7 @@ pub(super) fn path_of(uri: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A path as a `file:` URI; what is none stays.
+/// A path as a `file:` URI. Anything else is returned unchanged.
 pub(super) fn uri_of(path: &str) -> String {
     if !path.starts_with('/') {
         return path.to_owned();

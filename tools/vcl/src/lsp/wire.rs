@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Messages on a stream: JSON-RPC 2.0 behind a header of its own, as the Language Server Protocol frames it.
+//! Messages on a stream: JSON-RPC 2.0 with headers, in the framing of the Language Server Protocol.
 
 use std::io::{self, BufRead, Read, Write};
 
 use serde_json::{Value, json};
 
-/// Longest line of a header.
+/// Maximum length of a header line, in bytes.
 const MAX_HEADER: u64 = 8 << 10;
-/// Longest message.
+/// Maximum length of a message, in bytes.
 const MAX_MESSAGE: usize = 256 << 20;
 
-/// What went wrong with a request, by the protocol's numbers.
+/// An error response. `code` is the protocol's number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub code: i32,
@@ -30,7 +30,7 @@ impl Refusal {
     }
 }
 
-/// What a client sends.
+/// A message from the client.
 #[derive(Debug, PartialEq)]
 pub(super) enum Incoming {
     Request {
@@ -42,16 +42,16 @@ pub(super) enum Incoming {
         method: String,
         params: Value,
     },
-    /// The answer to something we asked; nothing is asked.
+    /// The answer to a request of ours. We send none.
     Response,
-    /// What is no message, and the id that it names.
+    /// An invalid message: the id that it names, and the error.
     Bad(Value, Refusal),
 }
 
-/// The next message's bytes; none at the stream's end.
+/// Reads the next message. `None` at the end of the stream.
 ///
 /// # Errors
-/// Why no further message can be found.
+/// No further message can be found.
 pub(super) fn read(input: &mut dyn BufRead) -> Result<Option<Vec<u8>>, String> {
     let mut length = None;
     let mut line = Vec::new();
@@ -80,7 +80,6 @@ pub(super) fn read(input: &mut dyn BufRead) -> Result<Option<Vec<u8>>, String> {
     if body.len() < length { Err("the stream ends in a message".to_owned()) } else { Ok(Some(body)) }
 }
 
-/// What a message says.
 pub(super) fn parse(body: &[u8]) -> Incoming {
     let message: Value = match serde_json::from_slice(body) {
         Ok(message) => message,
@@ -106,14 +105,13 @@ pub(super) fn parse(body: &[u8]) -> Incoming {
 /// Sends a message.
 ///
 /// # Errors
-/// The stream's.
+/// Writing to the stream failed.
 pub(super) fn write(out: &mut dyn Write, message: &Value) -> io::Result<()> {
     let body = message.to_string();
     write!(out, "Content-Length: {}\r\n\r\n{body}", body.len())?;
     out.flush()
 }
 
-/// An answer.
 pub(super) fn answer(id: &Value, result: Result<Value, Refusal>) -> Value {
     match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),

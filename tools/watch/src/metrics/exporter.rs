@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The names of prometheus_varnish_exporter 1.6, for dashboards and alerts that know them. Measured on what that program shows of the same
-//! server (tests/field/watch compares them).
+//! The names of prometheus_varnish_exporter 1.6, for existing dashboards and alerts. tests/field/watch compares them with that program's
+//! output for the same server.
 
 use tables::counters::Kind;
 
@@ -8,7 +8,6 @@ use super::Exposition;
 use crate::counters::Counters;
 use crate::state::Shared;
 
-/// All of it.
 pub fn exposition(shared: &Shared) -> Exposition {
     let state = shared.state();
     let mut out = Exposition::default();
@@ -32,7 +31,7 @@ pub fn exposition(shared: &Shared) -> Exposition {
 }
 
 fn backends(out: &mut Exposition, state: &crate::state::State) {
-    // What only grows goes on over reloads; the exporter shows the newest VCL's, which begin anew.
+    // Totals continue over reloads. The exporter shows the newest VCL's counters, which begin at zero.
     for (backend, sums) in state.backends.sums() {
         let labels = [("backend", backend.as_str()), ("server", "unknown")];
         for (counter, value) in sums {
@@ -55,7 +54,7 @@ fn backends(out: &mut Exposition, state: &crate::state::State) {
     }
 }
 
-/// The name of a counter, and a label where it has one.
+/// The name of a counter's metric, and its label if it has one.
 fn name(set: &str, counter: &str) -> (String, Option<(&'static str, String)>) {
     let (class, ident) = set.split_once('.').unwrap_or((set, ""));
     match (class, counter) {

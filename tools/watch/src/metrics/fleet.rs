@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! The nodes of the fleet that the server belongs to, as it knows them: each with its name and its group for labels. The server's own metrics bear
-//! neither: `lacquer_fleet_info` joins them.
+//! The nodes of the server's fleet, each labelled with its name and group. The server's own metrics have neither label:
+//! `lacquer_fleet_info` joins them.
 
 use serde_json::Value;
 
 use super::Exposition;
 
-/// A metric, the member of a node's report that it is, and what it tells.
+/// A metric, the member of a node's report that it shows, and its help text.
 type Row = (&'static str, &'static str, &'static str);
 
 const COUNTERS: &[Row] = &[
@@ -23,7 +23,7 @@ const GAUGES: &[Row] = &[
     ("start_time_seconds", "started", "When the node's worker began, in seconds since 1970, by node"),
 ];
 
-/// Adds what `fleet.nodes -j` says.
+/// Adds the output of `fleet.nodes -j`.
 pub fn add(out: &mut Exposition, said: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (fleet, own) = (text(&said["name"]), text(&said["node"]));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! Names of our own. What people ask for has a name that says it; the other counters are `lacquer_SET_NAME`, with types, units and texts
-//! as shared memory tells them. Debug counters are left out.
+//! Metrics with our own names. Frequently used ones have descriptive names. The other counters are `lacquer_SET_NAME`, with the types,
+//! units and texts of shared memory. Debug counters are left out.
 
 use shm::reader::CounterValue;
 use tables::counters::{Format, Kind, Level};
@@ -11,10 +11,10 @@ use crate::health;
 use crate::state::{Shared, State};
 use crate::tally::Tally;
 
-/// A counter, the metric that it is, and a label with its value; the text where the counter's own isn't that of the metric.
+/// A counter, its metric, a label with its value, and the help text if it differs from the counter's.
 type Row = (&'static str, &'static str, Option<(&'static str, &'static str)>, &'static str);
 
-/// Counters of the worker and the manager whose own names don't say enough.
+/// Counters of the worker and the manager whose own names aren't descriptive.
 const NAMES: &[Row] = &[
     ("MAIN.client_req", "requests", None, "Requests of clients"),
     ("MAIN.cache_hit", "lookups", Some(("result", "hit")), "Lookups in the cache, by result"),
@@ -59,7 +59,7 @@ const NAMES: &[Row] = &[
     ("MGT.child_panic", "worker_ends", Some(("how", "panic")), ""),
 ];
 
-/// The same for counters of each store.
+/// Counters of each store: counter, metric, help text.
 const STORES: &[(&str, &str, &str)] = &[
     ("g_bytes", "store_used_bytes", "Bytes in use, by store"),
     ("g_space", "store_free_bytes", "Bytes free, by store"),
@@ -70,7 +70,7 @@ const STORES: &[(&str, &str, &str)] = &[
     ("c_req", "store_requests", "Allocations asked for, by store"),
 ];
 
-/// And of each backend, over all VCLs that have it.
+/// Counters of each backend, summed over all VCLs that have it.
 const BACKENDS: &[Row] = &[
     ("req", "backend_requests", None, "Requests sent, by backend"),
     ("fail", "backend_connections_failed", None, "Connections that failed, by backend"),
@@ -90,7 +90,6 @@ const BACKENDS: &[Row] = &[
 
 const PREFIX: &str = "lacquer_";
 
-/// All of it.
 pub fn exposition(shared: &Shared) -> Exposition {
     let state = shared.state();
     let mut out = Exposition::default();
@@ -116,7 +115,7 @@ fn counter(out: &mut Exposition, reading: &CounterValue) {
     let (class, ident) = set.split_once('.').unwrap_or((set, ""));
     let help = reading.about.oneliner.as_str();
     match class {
-        // Those go by name, not by VCL.
+        // Backends are summed by name, not by VCL.
         "VBE" => {}
         "MAIN" | "MGT" => {
             let full = format!("{set}.{name}");
@@ -155,7 +154,7 @@ const fn kind_of_store(class: &str) -> &'static str {
     }
 }
 
-/// `lacquer_main_losthdr`, `lacquer_main_mem_used_bytes`.
+/// Derives the name of a metric from the counter's: `lacquer_main_losthdr`, `lacquer_main_mem_used_bytes`.
 fn mechanical(class: &str, reading: &CounterValue) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let name: String = reading.about.name.chars().map(allowed).collect();
@@ -165,9 +164,9 @@ fn mechanical(class: &str, reading: &CounterValue) -> String {
         Format::Duration => "_seconds",
         Format::Integer | Format::Bitmap => "",
     };
-    // `hdrbytes` is `hdr_bytes`.
+    // `hdrbytes` becomes `hdr_bytes`.
     let name = if unit == "_bytes" { name.trim_end_matches("bytes").trim_end_matches('_') } else { &name };
-    // The ending of counters is the format's affair.
+    // The format adds the suffix of counters.
     let name = name.strip_suffix("_total").unwrap_or(name);
     format!("{PREFIX}{class}_{name}{unit}")
 }
@@ -192,7 +191,7 @@ fn backends(out: &mut Exposition, state: &State) {
             connections as f64,
         );
         let is_well = health::is_well(state, vcl, backend, set);
-        // One that is well in a VCL is well.
+        // A backend counts as healthy if it is healthy in any VCL.
         *up.entry(backend).or_default() |= is_well;
     }
     for (backend, is_well) in up {

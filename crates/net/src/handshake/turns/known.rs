@@ -29,7 +29,7 @@ pub fn is_known(client: IpAddr) -> bool {
     KNOWN.lock().as_ref().is_some_and(|known| known.has(client))
 }
 
-/// Adds an address.
+/// Remembers the address of a client.
 pub fn learn(client: IpAddr) {
     let now = Instant::now();
     KNOWN.lock().get_or_insert_with(|| Known::new(now)).learn(client, now);

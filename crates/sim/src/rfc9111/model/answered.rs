@@ -43,7 +43,7 @@ impl Directives {
         !(self.has("no-cache") || is_said("max-age") || is_said("min-fresh"))
     }
 
-    /// Evaluates `max-stale` (5.2.1.2).
+    /// Evaluates `max-stale` (RFC 9111, 5.2.1.2).
     pub(super) fn take_stale(&self, stored: &Stored, now: f64) -> bool {
         let Some(most) = self.strict_seconds("max-stale") else { return false };
         let is_young = self.strict_seconds("max-age").is_none_or(|most| stored.age(now) <= most);

@@ -177,7 +177,7 @@ impl Stored {
         self.age(now) < self.lifetime() + self.grace() + KEEP
     }
 
-    /// Implements `no-cache="names"` (5.2.2.4).
+    /// Implements `no-cache="names"` (RFC 9111, 5.2.2.4).
     pub fn leave_unshared_out(&mut self) {
         for name in self.directives().names("no-cache") {
             remove(&mut self.fields, &name);
