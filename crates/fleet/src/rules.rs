@@ -4,12 +4,15 @@
 //! ```text
 //! position      the log                                       verdict
 //! none          any                                           begin at its end: what is stored may have missed anything
-//! another epoch any                                           the same: it is another log
+//! another epoch isn't known by an entry that was seen         the same: it is another log
 //! seq           ends before seq                               the same: it is an older state of itself
 //! seq           begins after seq + 1                          the same: what came in between is gone
 //! seq, mark     has seq, with another mark, or hasn't it      the same, found out by looking at entry seq
 //! seq, mark     has seq, with that mark                       go on behind it
 //! ```
+//!
+//! The epoch alone doesn't tell one log from another: nodes that make a log in a cluster of NATS at the same moment may be told different ones,
+//! and the next leader may tell the other one. An entry of a node's has an id and a time, so that no other log has it.
 
 use crate::Bounds;
 
@@ -36,14 +39,21 @@ pub enum Verdict {
     },
 }
 
+/// The reason to begin anew at a log that isn't the one of the position.
+pub const OTHER_LOG: &str = "the log is another one than before";
+
 /// The next step of a node at this position, for a log of these bounds.
 pub fn judge(position: Option<&Position>, bounds: &Bounds) -> Verdict {
     let Some(position) = position else { return Verdict::Begin { gap: None } };
     let gap = |words: String| Verdict::Begin { gap: Some(words) };
-    let seq = position.seq;
     if position.epoch != bounds.epoch {
-        return gap("the log is another one than before".to_owned());
+        let is_there = (bounds.first..=bounds.last).contains(&position.seq);
+        return match position.mark {
+            Some(_) if is_there => Verdict::Replay { from: position.seq },
+            _ => gap(OTHER_LOG.to_owned()),
+        };
     }
+    let seq = position.seq;
     if seq > bounds.last {
         if base::failpoint::fault("a log that was put back and is gone on with") {
             return Verdict::Replay { from: bounds.last.saturating_add(1) };
@@ -103,7 +113,11 @@ mod tests {
 
     #[test]
     fn another_log_or_an_older_state_of_it_is_a_gap() {
-        check(Some(("d", 7, Some(3))), (1, 7), "the log is another one than before");
+        for (seq, mark, bounds) in [(0, None, (1, 7)), (7, None, (1, 7)), (8, Some(3), (1, 7)), (7, Some(3), (8, 300))]
+        {
+            check(Some(("d", seq, mark)), bounds, OTHER_LOG);
+        }
+        check(Some(("d", 7, Some(3))), (1, 7), "from 7");
         check(Some(("e", 8, Some(3))), (1, 7), "the log ends at 7, and was at 8 before: it has lost entries");
         check(Some(("e", 7, None)), (1, 7), "nobody knows whether entry 7 is the one that it was");
     }

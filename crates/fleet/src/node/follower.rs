@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use super::{Gate, Reach, Shared};
-use crate::rules::{Verdict, judge};
+use crate::rules::{OTHER_LOG, Verdict, judge};
 use crate::{Applier, Connect, Entry, Fault, Incoming, Link, Next, Position, Read, Server, mark};
 
 const CONNECT_TIME: Duration = Duration::from_secs(2);
@@ -47,13 +47,37 @@ struct Followed {
     epoch: String,
     /// Has to be asked for the entries from that number on.
     from: Option<u64>,
-    /// The first entry must be this one: its number and mark.
-    known: Option<(u64, u64)>,
+    /// The first entry must be this one.
+    known: Option<Known>,
     /// The entry that came last.
     last: Option<u64>,
     /// The log's end when this node came to it, and when that was.
     end: u64,
     came: Instant,
+}
+
+/// The entry by which a log is recognised.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    seq: u64,
+    mark: u64,
+    /// The log's epoch is another one than before. Then the entry must be a node's: other programs may write the same one to two logs.
+    has_new_epoch: bool,
+}
+
+impl Known {
+    fn is(self, seq: u64, bytes: &[u8]) -> bool {
+        (self.seq, self.mark) == (seq, mark(bytes))
+            && (!self.has_new_epoch || matches!(Entry::read(bytes), Read::Entry(_)))
+    }
+
+    /// The log isn't the one that it was: it lacks the entry, or has another one in its place.
+    fn lacks(self, what: &str) -> End {
+        match self.has_new_epoch {
+            true => End::Gap(OTHER_LOG.to_owned()),
+            false => End::Gap(format!("entry {}{what}", self.seq)),
+        }
+    }
 }
 
 /// Follows the log and has carried out what it says, a step at a time.
@@ -171,7 +195,11 @@ impl Follower {
         let (from, known) = match verdict {
             Verdict::Replay { from } => {
                 let position = self.position.as_ref().filter(|position| position.seq == from);
-                (from, position.and_then(|position| Some((position.seq, position.mark?))))
+                let known = |position: &Position| {
+                    let has_new_epoch = position.epoch != bounds.epoch;
+                    Some(Known { seq: position.seq, mark: position.mark?, has_new_epoch })
+                };
+                (from, position.and_then(known))
             }
             Verdict::Begin { gap } => {
                 self.begin(gap);
@@ -211,8 +239,8 @@ impl Follower {
                 }
             }
             Next::Quiet => {
-                if let Some((seq, _)) = followed.known.take() {
-                    return Err(End::Gap(format!("entry {seq}, which identifies the log, is missing")));
+                if let Some(known) = followed.known.take() {
+                    return Err(known.lacks(", which identifies the log, is missing"));
                 }
                 if self.has_reached(followed.end) {
                     self.caught_up();
@@ -240,9 +268,9 @@ impl Follower {
             }
             followed.last = Some(*seq);
             match followed.known.take() {
-                Some(place) if place == (*seq, mark(bytes)) => {}
+                Some(known) if known.is(*seq, bytes) => {}
                 Some(_) if base::failpoint::fault("a log that was put back and is gone on with") => {}
-                Some((seq, _)) => return Err(End::Gap(format!("entry {seq} has changed"))),
+                Some(known) => return Err(known.lacks(" has changed")),
                 None if at + 1 < entries.len() && base::failpoint::fault("a batch but for its last entry") => {}
                 None => self.carry_out(*seq, bytes),
             }

@@ -228,11 +228,35 @@ fn what_cannot_be_caught_up_with_ends_all_that_is_stored() {
         assert_eq!(bed.node.status().gaps, 1);
     };
     check(&|_| {}, None, "it is unknown which");
-    check(&|kept| kept.epoch = 1, Some(3), "another one");
+    let replaced = |kept: &mut Kept| (kept.epoch, kept.entries[2]) = (1, b"other".to_vec());
+    check(&replaced, Some(3), "another one");
+    check(&|kept| (kept.epoch, kept.first) = (1, 3), Some(2), "another one");
     check(&|kept| kept.first = 3, Some(1), "are missing");
     check(&|kept| kept.entries.truncate(2), Some(3), "lost entries");
     // An older state that has grown again.
     check(&|kept| kept.entries[2] = b"other".to_vec(), Some(3), "has changed");
+}
+
+#[test]
+fn a_log_that_is_told_by_another_epoch_is_known_by_its_entries() {
+    let log = Log::default();
+    ["a", "b", "c"].iter().for_each(|why| _ = log.all(why));
+    let position = log.position(2);
+    log.change(|kept| kept.epoch = 1);
+    let bed = Bed::new(&log, "node=me", true, Some(position));
+    bed.opened(3);
+    assert_eq!((bed.seen(), bed.node.status().gaps), (vec!["c".to_owned(), "Open".to_owned()], 0));
+}
+
+#[test]
+fn an_entry_that_others_may_write_twice_is_no_sign_of_a_log() {
+    let log = Log::default();
+    log.change(|kept| kept.entries.push(b"{}".to_vec()));
+    let position = log.position(1);
+    log.change(|kept| kept.epoch = 1);
+    let bed = Bed::new(&log, "node=me", true, Some(position));
+    bed.wait(|status| status.gate == Gate::Open && status.follow.is_up());
+    assert!(bed.seen()[0].starts_with("ALL: the log is another one than before") && bed.node.status().gaps == 1);
 }
 
 #[test]

@@ -711,7 +711,7 @@ def leader_dies(report, o):
         report.check(f.follow(), f"both follow again: {[n.status() for n in f.nodes]}")
         stale = b.walk(acked)
         report.check(not stale, f"{len(stale)} stale: {stale[:3]}")
-        report.check([n.status()["gaps"] for n in f.nodes] == gave_up, "nobody gave up anything")
+        report.check([n.status()["gaps"] for n in f.nodes] == gave_up, f"nobody gave up anything: {[line for n in f.nodes for line in n.v.output if 'fleet:' in line]}")
 
 
 def named(directory):

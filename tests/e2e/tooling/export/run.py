@@ -72,6 +72,12 @@ def hostile(v):
     return get(v.address, "/hit", [("User-Agent", "<script>\xe2\x80\xae\"" + "x" * 5000), ("Cookie", "secret=1"), ("Authorization", "Basic c2VjcmV0")])
 
 
+def logged(v):
+    """Requests of clients that are in the log from their beginning to their end."""
+    p = subprocess.run(["varnishlog", "-n", str(v.n), "-d", "-g", "request"], capture_output=True, timeout=LIMIT)
+    return len(re.findall(rb"^\* +<< Request ", p.stdout, re.M))
+
+
 def json_lines(report, lacquer, v, name):
     """A request a line, with its fetches and fragments; and nothing that nobody asked for."""
     n = ["-n", v.n]
@@ -82,6 +88,8 @@ def json_lines(report, lacquer, v, name):
     for path in ("/page", "/hit", "/hit", "/pass", "/teapot"):
         get(v.address, path)
     hostile(v)
+    # Threads of a genuine one may write in another order than they answered.
+    report.check(until(LIMIT, lambda: logged(v) == 6), f"{name}: {logged(v)} of six requests are logged")
     get(v.address, "/last")
     lines = [json.loads(line) for line in drained(own, "/last")]
     by_url = {line["request"]["url"]: line for line in lines}

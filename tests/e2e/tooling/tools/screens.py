@@ -178,15 +178,14 @@ def hist(report, terminals, tools, v):
     open_ones = {(who, p): terminals.open(f"hist-{who}-{i}", str(folder / "varnishhist"), "-n", str(v.n), "-d", "-P", p)
                  for who, folder in tools.items() for i, p in enumerate(PROFILES)}
     for p in PROFILES:
-        pages = []
-        for who in tools:
-            t = open_ones[who, p]
-            pages.append(t.shows(lambda page: page[0].endswith("EOF")))
-            report.check(pages[-1], f"varnishhist -P {p} of {who}: {t.page()}")
+        both = [open_ones[who, p] for who in tools]
+        pages = lambda: [t.page() for t in both]
+        # A page may be seen while it is drawn.
+        same = until(LIMIT, lambda: (seen := pages())[0] == seen[1] and seen[0][0].endswith("EOF"))
+        report.check(same, f"varnishhist -P {p}:\n" + "\n".join("\n".join(page) for page in pages()))
+        for who, t in zip(tools, both):
             t.key("q")
             report.check(t.shows(lambda page: any("ended with 0" in line for line in page)), f"varnishhist of {who} ends at q: {t.page()}")
-        if all(pages):
-            report.check(pages[0] == pages[1], f"varnishhist -P {p}:\n" + "\n".join(pages[0]) + "\n" + "\n".join(pages[1]))
 
 
 def adm(report, terminals, tools, v):
