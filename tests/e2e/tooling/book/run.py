@@ -11,6 +11,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from bed import world
@@ -38,11 +39,34 @@ def vcl(report, block, work):
     report.check(p.returncode == 0, f"{block}: this VCL doesn't compile: {p.stdout}{p.stderr}")
 
 
-def command(report, block):
-    """A block of commands, against the server that runs. `findings`: the last one may end with 1, as it does when it finds something."""
-    p = subprocess.run(["bash", "-c", f"set -e -o pipefail\n{block.text}"], capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL,
-                       preexec_fn=die_with_parent, errors="replace")
-    report.check(p.returncode == 0 or p.returncode == 1 and "findings" in block.words, f"{block}: status {p.returncode}:\n{block.text}{p.stdout[-1500:]}{p.stderr[-1500:]}")
+class Shell:
+    """The shell in which a reader types the commands of a page, one block after the other. A command that fails ends it."""
+
+    def __enter__(self):
+        self.proc = subprocess.Popen(["bash", "-e", "-o", "pipefail"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                     preexec_fn=die_with_parent, text=True, errors="replace", bufsize=1)
+        return self
+
+    def __exit__(self, *_):
+        self.proc.kill()
+        self.proc.communicate()
+
+    def type(self, report, block):
+        """`findings`: the last command may end with 1, as it does when it finds something."""
+        line, end, said = "", f"end of {block}", []
+        self.proc.stdin.write(f"{{\n{block.text}}} </dev/null {'|| [ $? -eq 1 ]' * ('findings' in block.words)}\nprintf '\\n%s\\n' '{end}'\n")
+        late = threading.Timer(LIMIT, self.proc.kill)
+        late.start()
+        for line in self.proc.stdout:
+            if line.rstrip("\n") == end:
+                break
+            said.append(line)
+        late.cancel()
+        is_good = self.proc.poll() is None and line.rstrip("\n") == end
+        report.check(is_good, f"{block}: it ended, or took more than {LIMIT} s:\n{block.text}{''.join(said)[-3000:]}")
+        if not is_good:
+            self.__exit__()
+            self.__enter__()
 
 
 def elsewhere(report, block):
@@ -59,14 +83,16 @@ def elsewhere(report, block):
             report.check(known.returncode == 0, f"{block}: {line}: {known.stderr}")
 
 
-def own(report, block):
+class Own:
     """A command that serves by itself until it is ended."""
-    p = subprocess.Popen(["bash", "-c", f"exec {block.text.strip()}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                         preexec_fn=die_with_parent)
-    try:
+
+    def __init__(self, report, block):
+        self.proc = subprocess.Popen(["bash", "-c", f"exec {block.text.strip()}"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                     preexec_fn=die_with_parent)
         report.check(world.until(60, lambda: world.answers(world.CACHE)), f"{block}: nothing is served at {world.CACHE}")
-    finally:
-        world.end(p)
+
+    def close(self):
+        world.end(self.proc)
 
 
 class Plain:
@@ -83,7 +109,6 @@ def examples(report, words):
         work = pathlib.Path(d)
         for page in chosen(words):
             found = blocks.of(page)
-            commands = [b for b in found if b.language == "sh"]
             for block in found:
                 counted[block.language or "none"] = counted.get(block.language or "none", 0) + 1
                 if block.language == "vcl" or not block.language and blocks.looks_like_vcl(block):
@@ -92,30 +117,39 @@ def examples(report, words):
                     configurations.READERS[block.language](report, block, work)
                 elif block.language not in ("sh", "text", "", "php", "html", "apache", "rust", "toml", "console"):
                     report.check(False, f"{block}: nobody here reads {block.language}")
-            run_commands(report, page, commands)
+            run_commands(report, page, found)
     report.note(", ".join(f"{n} of {language}" for language, n in sorted(counted.items())))
 
 
-def run_commands(report, page, commands):
-    for block in (b for b in commands if "elsewhere" in b.words):
+def run_commands(report, page, found):
+    """Types what a page says, in its order. A block that is `own` serves until the next one does; where a page has none, a server runs. VCL that is
+    `saved` is the server's file from there on."""
+    commands = [b for b in found if b.language == "sh" and b.words[1:] in ([], ["findings"], ["own"])]
+    for block in (b for b in found if "elsewhere" in b.words):
         elsewhere(report, block)
-    here = [b for b in commands if b.words[1:] in ([], ["findings"])]
-    alone = [b for b in commands if "own" in b.words]
-    if not here and not alone or world_is_missing:
+    if not commands or world_is_missing:
         return
     world.VCL.write_text(world.PLAIN)
-    site = world.Site(Plain(), (8080, 8081, 8082))
+    site, server = world.Site(Plain(), (8080, 8081, 8082)), None
     try:
-        for block in alone:
-            own(report, block)
-        if here:
+        if not any("own" in b.words for b in commands):
             # Commands of a recipe speak of its own backends.
-            if page.parent.name == "recipes" and any("backend." in b.text or " ban " in b.text for b in here):
+            if page.parent.name == "recipes" and any("backend." in b.text or " ban " in b.text for b in commands):
                 world.VCL.write_text(models.vcl_of(page))
-            with world.Server():
-                for block in here:
-                    command(report, block)
+            server = world.Server()
+        with Shell() as shell:
+            for block in found:
+                if "saved" in block.words:
+                    world.VCL.write_text(block.text)
+                elif "own" in block.words:
+                    if server:
+                        server.close()
+                    server = Own(report, block)
+                elif block in commands:
+                    shell.type(report, block)
     finally:
+        if server:
+            server.close()
         site.close()
 
 
