@@ -321,7 +321,7 @@ impl Fetch {
             return Err(HeadError::Overflow);
         }
         if longest.is_some_and(|longest| longest > self.limits.line_bytes) {
-            return Err(HeadError::Garbage(ProxyError::HttpProtocolError, (*b"HTTP/1.1").into()));
+            return Err(HeadError::Garbage(ProxyError::HttpResponseHeaderSize, (*b"HTTP/1.1").into()));
         }
         if *status < 200 {
             return Err(HeadError::NotFinal);

@@ -154,7 +154,7 @@ impl fmt::Display for Fault<'_> {
             Self::Tls(_, "") => f.write_str("TLS handshake failed"),
             Self::Tls(_, reason) => write!(f, "TLS handshake failed: {reason}"),
             Self::ProxyWrite(errno) => write!(f, "sending the PROXY header failed: {}", lower(&errno_text(*errno))),
-            Self::Sick("") => f.write_str("the health probe says sick"),
+            Self::Sick("") => f.write_str("the backend is sick"),
             Self::Sick(why) => write!(f, "the health probe says sick: {why}"),
             Self::Closed => f.write_str("connection closed before a response"),
             Self::Late => f.write_str("no response in time (first_byte_timeout, between_bytes_timeout)"),
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(told(Fault::NoAddress("inner.example")), "no address found for its host");
         let reason = "certificate is good for inner.example alone";
         assert_eq!(told(Fault::Tls(ProxyError::TlsCertificateError, reason)), "TLS handshake failed");
-        assert_eq!(told(Fault::Sick("HTTP/1.1 500 Oops")), "the health probe says sick");
+        assert_eq!(told(Fault::Sick("HTTP/1.1 500 Oops")), "the backend is sick");
         assert_eq!(told(Fault::Connect(ECONNREFUSED)), "connection refused");
     }
 }

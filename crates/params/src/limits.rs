@@ -85,7 +85,7 @@ pub fn check(spec: &Spec, p: &Params, value: &Value) -> Result<(), String> {
             Err("Must be off, h2 or all\n".to_owned())
         }
         ("proxy_status", Value::Text(word)) if !matches!(word.as_str(), "off" | "name" | "address") => {
-            Err("it is off, name or address\n".to_owned())
+            Err("Must be off, name or address\n".to_owned())
         }
         _ => Ok(()),
     }

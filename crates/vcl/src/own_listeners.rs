@@ -59,27 +59,38 @@ impl Vcc<'_> {
     }
 
     /// True if requests may go to another backend than the default one, or are distinguished by the listener that
-    /// accepted them.
+    /// accepted them or by the client.
     fn may_choose_backend(&self) -> bool {
         let mut uses = self.procs.iter().flat_map(|proc| &proc.uses);
         let may_choose = uses.any(|used| match self.syms.get(used.sym).what {
             What::Scalar(Var::ReqBackendHint | Var::BereqBackend) => used.access == Access::Write,
+            What::Scalar(Var::ServerIp | Var::ClientIp | Var::RemoteIp) => true,
             What::Scalar(var) => var.name().starts_with("local."),
             _ => false,
         });
         may_choose || !self.program.labels.is_empty()
     }
 
-    /// True if vcl_recv answers every request itself, before any test.
+    /// True if no way through vcl_recv ends in a fetch. What it calls counts as if it came back.
     fn never_fetches(&self) -> bool {
         let recv = self.procs.iter().find(|proc| proc.method == Some(Method::Recv));
-        let is_turn = |op: &&Op| {
-            matches!(
-                op,
-                Op::Jump { .. } | Op::JumpIf { .. } | Op::JumpUnless { .. } | Op::CallSub { .. } | Op::Return { .. }
-            ) || matches!(op, Op::ReturnStatus { .. } | Op::ReturnPass | Op::ReturnFail | Op::ReturnVcl { .. })
-        };
-        let first = recv.and_then(|recv| recv.code.iter().find(is_turn));
-        matches!(first, Some(Op::ReturnStatus { action: Return::Synth, .. }))
+        let code = recv.map_or(&[][..], |recv| &recv.code[..]);
+        let (mut seen, mut ways) = (vec![false; code.len()], vec![0]);
+        while let Some(at) = ways.pop() {
+            let Some(op) = code.get(at) else { return false };
+            if std::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            match op {
+                Op::Jump { to } => ways.push(*to as usize),
+                Op::JumpIf { to } | Op::JumpUnless { to } => ways.extend([*to as usize, at + 1]),
+                Op::Return { action: Return::Hash | Return::Pass | Return::Pipe }
+                | Op::ReturnPass
+                | Op::ReturnVcl { .. } => return false,
+                Op::Return { .. } | Op::ReturnStatus { .. } | Op::ReturnFail => {}
+                _ => ways.push(at + 1),
+            }
+        }
+        true
     }
 }

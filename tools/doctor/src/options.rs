@@ -40,7 +40,7 @@ Output
 
 Without --watch, counters cover the time since the machine or the server started, and the whole log is read. What can't
 be checked (another user's process, no CLI, no log) is listed with the reason. Uses at most about 50 MB of memory.
-Sends nothing to other machines: name servers are checked by /etc/resolv.conf, not queried.
+Connects to backends whose fetches fail, at most 3 s in all, and sends nothing over these connections.
 
 The JSON report has findings (each with id, area, severity, subject, what, evidence, why, type), sound (names of rules),
 not_looked_at (each with id, why), about and remarks (texts). The names of rules and fields are stable.

@@ -4,12 +4,39 @@
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use logq::source::strerror;
 
+use crate::server::Backend;
+
 /// The longest that one address is waited for.
 const LIMIT: Duration = Duration::from_secs(1);
+
+/// Time that all backends together may take. A socket whose queue is full and a name server that is silent have no limit of their own.
+const LIMIT_OF_ALL: Duration = Duration::from_secs(3);
+
+/// Connects to these backends at the same time, and notes what happened.
+pub fn reach_all<'b>(backends: impl Iterator<Item = &'b mut Backend>) {
+    let until = Instant::now() + LIMIT_OF_ALL;
+    let tried: Vec<_> = backends
+        .map(|backend| {
+            let (result, address) = (mpsc::channel(), backend.address.clone());
+            let (sender, receiver) = result;
+            let thread = thread::Builder::new().spawn(move || sender.send(reach(&address)));
+            (backend, thread.is_ok().then_some(receiver))
+        })
+        .collect();
+    for (backend, receiver) in tried {
+        let Some(receiver) = receiver else { continue };
+        backend.reached = match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(reached) => reached,
+            Err(_) => Some(format!("{}: nothing within {} s", backend.address, LIMIT_OF_ALL.as_secs())),
+        };
+    }
+}
 
 /// Connects to the first of these addresses that takes a connection; they are separated by `, `. Each address and what happened, or
 /// `None` if there is no address.

@@ -11,6 +11,8 @@ use serde_json::Value;
 use shm::reader::{CounterValue, Reader};
 
 /// Span of time, if it isn't known from when it counts. See [`Server::span`].
+/// Backends to which a connection is tried, at most.
+const MAX_REACHED: usize = 16;
 const WATCHED: &str = "while it was watched";
 
 use crate::reach;
@@ -181,7 +183,7 @@ impl Server {
         let Ok(told) = &mut self.told else { return };
         let asked =
             told.backends.iter_mut().filter(|backend| backend.failure.is_some() || failing.contains(&backend.name));
-        asked.for_each(|backend| backend.reached = reach::reach(&backend.address));
+        reach::reach_all(asked.take(MAX_REACHED));
     }
 
     fn connect(

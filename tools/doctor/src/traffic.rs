@@ -289,9 +289,10 @@ impl<'a> Request<'a> {
                         () => BY_VCL,
                     });
                 }
-                Tag::VclReturn if text == b"restart" => is_restarted = true,
                 Tag::Timestamp => match stamp(text) {
                     Some((b"Start", at, _, _)) if request.time.is_none() => request.time = Some(at),
+                    // Beyond max_restarts a return of restart is answered 503 instead.
+                    Some((b"Restart", ..)) => is_restarted = true,
                     Some((b"Waitinglist", _, _, last)) => request.waited = Some(request.waited.unwrap_or(0.0) + last),
                     _ => {}
                 },

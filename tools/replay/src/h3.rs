@@ -375,7 +375,7 @@ impl Http3 {
 /// TLS' alert, if it was one.
 fn alert(code: TransportErrorCode) -> Option<u8> {
     let code = u64::from(code);
-    ALERTS.contains(&code).then_some((code - ALERTS.start) as u8)
+    ALERTS.contains(&code).then(|| (code - ALERTS.start) as u8)
 }
 
 impl Theirs {

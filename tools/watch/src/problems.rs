@@ -252,6 +252,8 @@ fn sick(state: &State) -> Vec<(String, String)> {
             (shown(name.as_bytes()), reason)
         })
         .collect();
+    // The VCL before may still be there, with backends of the same names.
+    all.sort();
     all.dedup_by(|a, b| a.0 == b.0);
     all
 }

@@ -115,6 +115,8 @@ fn request<'a>(all: impl Iterator<Item = Rec<'a>>, reason: &[u8]) -> Option<Requ
                 (b"Start", at, ..) => out.start = at.unwrap_or(0.0),
                 (b"Process" | b"Pipe", _, since, _) => out.first_byte = since,
                 (b"Resp" | b"PipeSess", _, since, _) => out.duration = since,
+                // Beyond max_restarts a return of restart is answered 503 instead.
+                (b"Restart", ..) => out.is_restarted = true,
                 (b"Fetch", _, _, last) => out.backend_seconds += last.unwrap_or(0.0),
                 _ => {}
             },
@@ -126,7 +128,6 @@ fn request<'a>(all: impl Iterator<Item = Rec<'a>>, reason: &[u8]) -> Option<Requ
                 is_clients = false;
                 out.handling = Handling::of_vcl_call(text).unwrap_or(out.handling);
             }
-            Tag::VclReturn if text == b"restart" => out.is_restarted = true,
             Tag::RespStatus => out.status = number(text).unwrap_or(0),
             Tag::Notice if text.starts_with(NO_HIT) => out.why = Some(&text[NO_HIT.len()..]),
             Tag::ReqAcct => out.bytes = number(word(text, 4)).unwrap_or(0),

@@ -51,7 +51,7 @@ impl Bereq {
             Action::Retry if self.may_retry() => return Step::Retry,
             Action::Retry => {
                 self.log.put(Tag::VclError, b"Too many retries, failing");
-                self.blame(ProxyError::ProxyConfigurationError, "max_retries");
+                self.blame_too(ProxyError::ProxyConfigurationError, "max_retries");
                 return Step::Fail("too many retries");
             }
             other => {

@@ -107,6 +107,8 @@ impl Bereq {
 
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
     pub(crate) async fn ask_backend(&mut self) -> Result<(), ()> {
+        // Of an earlier exchange: with a peer, or one that came too early.
+        (self.received_status, self.cause) = (0, None);
         let Some(backend) = self.find_backend() else {
             self.cause = Some(Box::new(reach::cause_of_none(self.director.is_some())));
             return Err(());
@@ -393,7 +395,7 @@ impl Bereq {
                     return Step::Retry;
                 }
                 self.log.put(Tag::VclError, b"Too many retries, delivering 503");
-                self.blame(ProxyError::ProxyConfigurationError, "max_retries");
+                self.blame_too(ProxyError::ProxyConfigurationError, "max_retries");
                 Step::Error
             }
             other => {

@@ -309,6 +309,13 @@ impl Bereq {
         self.cause = Some(Box::new(Cause::new(error, details).at(self.backend.as_deref(), &self.params)));
     }
 
+    /// Notes why no other attempt follows, unless the cause of the error is known already.
+    fn blame_too(&mut self, error: ProxyError, details: &'static str) {
+        if self.cause.is_none() {
+            self.blame(error, details);
+        }
+    }
+
     /// Notes that the backend is to blame.
     pub(crate) fn blame_backend(&mut self, fault: Fault<'_>) {
         let cause = Cause::of_fault(fault, &self.params);
@@ -339,7 +346,7 @@ impl Bereq {
     fn retry(&mut self) -> Step {
         if let Some(reason) = self.no_retry {
             self.log.putf(Tag::Error, format_args!("Retry not possible, {reason}"));
-            self.blame(ProxyError::ProxyConfigurationError, reason);
+            self.blame_too(ProxyError::ProxyConfigurationError, reason);
             return Step::Fail("retry not possible");
         }
         self.mark("Retry");

@@ -15,6 +15,7 @@ use message::names;
 use message::range::{self, ByteRange, ContentRange, Slice, content_range};
 use shm::vsl::num::dec;
 use tables::close::SessClose;
+use tables::proxy_error::ProxyError;
 use tables::tags::Tag;
 use vrt::Failure;
 
@@ -408,6 +409,7 @@ impl Bereq {
         let taken = usize::try_from(*left).map_or(len, |left| left.min(len));
         if taken < len && !of_whole {
             self.fetch_error("more than Content-Range says");
+            self.blame(ProxyError::HttpProtocolError, "the body is longer than Content-Range says");
             return Err(BodyFailure::Logged);
         }
         *left -= taken as u64;
@@ -418,6 +420,7 @@ impl Bereq {
     pub(super) fn end_of_slice(&mut self) -> Result<(), BodyFailure> {
         if self.slice_left.is_some_and(|left| left > 0) {
             self.fetch_error("less than Content-Range says");
+            self.blame(ProxyError::HttpProtocolError, "the body is shorter than Content-Range says");
             return Err(BodyFailure::Logged);
         }
         Ok(())

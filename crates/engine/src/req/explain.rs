@@ -175,12 +175,17 @@ impl Req {
             Some(String::from_utf8_lossy(pair.split(|byte| *byte == b'=').next()?).trim().to_owned())
         });
         let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
-        let (Some(first), dropped) = (names.first(), &self.params.cookie_drop) else { return String::new() };
+        if names.is_empty() {
+            return String::new();
+        }
+        let dropped = &self.params.cookie_drop;
         let before = if dropped.is_empty() { String::new() } else { format!("{dropped} ") };
-        format!(
-            "Cookies: {}. To remove one that the page doesn't depend on, type: varnishadm param.set cookie_drop '{before}{first}'\n",
-            names.join(", ")
-        )
+        // A client may choose a name that a shell would run.
+        let is_plain = |name: &&String| name.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.-".contains(&c));
+        let advice = names.iter().find(is_plain).map_or_else(String::new, |name| {
+            format!(" To remove one that the page doesn't depend on, type: varnishadm param.set cookie_drop '{before}{name}'")
+        });
+        format!("Cookies: {}.{advice}\n", names.join(", "))
     }
 
     /// Why the backend that VCL chose can't be used, if it hasn't sent a response since its last failure. Directors aren't asked: that would

@@ -226,7 +226,7 @@ impl Follower {
             return Ok(followed);
         }
         if self.shared.is_doubted.swap(false, SeqCst) && followed.link.bounds()?.epoch != followed.epoch {
-            return Err(End::Gap("the log was replaced by another one".to_owned()));
+            return Err(Fault::new("the log has another epoch than before").into());
         }
         match followed.link.next()? {
             Next::Entries { entries, left } => {

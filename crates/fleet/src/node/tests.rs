@@ -448,8 +448,26 @@ fn a_log_that_was_taken_for_another_one_is_noticed_by_who_appends_to_it() {
     log.change(|kept| kept.epoch = 1);
     bed.wait(|status| status.epoch == "1" && status.append.is_up() && status.gate == Gate::Open);
     let seen = bed.seen();
-    assert!(seen.contains(&"ALL: the log was replaced by another one".to_owned()), "{seen:?}");
+    assert!(seen.contains(&"ALL: the log is another one than before".to_owned()), "{seen:?}");
     assert_eq!((bed.append("a"), bed.node.status().gaps), (Ok(1), 1));
+}
+
+#[test]
+fn a_log_that_is_followed_and_told_by_another_epoch_goes_on() {
+    let log = Log::default();
+    log.all("a");
+    let bed = Bed::new(&log, "node=me", false, None);
+    bed.opened(1);
+    log.all("b");
+    bed.opened(2);
+    bed.wait(|status| status.append.is_up());
+    bed.seen();
+    log.change(|kept| kept.epoch = 1);
+    bed.wait(|status| status.epoch == "1" && status.append.is_up() && status.gate == Gate::Open);
+    log.all("c");
+    bed.opened(3);
+    let seen = bed.seen();
+    assert!(!seen.iter().any(|seen| seen.starts_with("ALL")) && bed.node.status().gaps == 0, "{seen:?}");
 }
 
 #[test]

@@ -93,7 +93,12 @@ fn a_program_that_may_fetch_from_elsewhere_loads() {
     loads(&format!("{OWN} {OTHER} sub vcl_backend_fetch {{ set bereq.backend = other; }}"), &["own"]);
     loads(&format!("{OWN} sub vcl_recv {{ return (vcl(lbl)); }}"), &["own"]);
     loads(&format!("{OWN} sub vcl_recv {{ if (local.socket == \"a1\") {{ return (synth(200)); }} }}"), &["own"]);
+    for ip in ["server.ip", "client.ip", "remote.ip"] {
+        loads(&format!("{OWN} sub vcl_recv {{ if (std.port({ip}) == 80) {{ return (synth(200)); }} }}"), &["own"]);
+    }
     loads(&format!("{OWN} sub vcl_recv {{ return (synth(301)); }}"), &["own"]);
+    let by_host = "if (req.http.host == \"a\") { return (synth(301)); } return (synth(404));";
+    loads(&format!("{OWN} sub vcl_recv {{ {by_host} }}"), &["own"]);
     let both = "backend one { .path = \"/sock\"; }";
     loads(&format!("{OTHER} {OWN} {both} sub vcl_recv {{ set req.backend_hint = one; }}"), &["own", "one"]);
 }

@@ -6,8 +6,10 @@ application, with what is right and how many are hits; the site has no dead link
 usage: run.py [WORD...]   only pages whose names have one of the words
 """
 import argparse
+import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,18 +46,24 @@ class Shell:
 
     def __enter__(self):
         self.proc = subprocess.Popen(["bash", "-e", "-o", "pipefail"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                     preexec_fn=die_with_parent, text=True, errors="replace", bufsize=1)
+                                     preexec_fn=die_with_parent, start_new_session=True, text=True, errors="replace", bufsize=1)
         return self
 
     def __exit__(self, *_):
-        self.proc.kill()
+        self.kill()
         self.proc.communicate()
+
+    def kill(self):
+        """With what it has started, which holds its output open."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.proc.pid, signal.SIGKILL)
 
     def type(self, report, block):
         """`findings`: the last command may end with 1, as it does when it finds something."""
         line, end, said = "", f"end of {block}", []
-        self.proc.stdin.write(f"{{\n{block.text}}} </dev/null {'|| [ $? -eq 1 ]' * ('findings' in block.words)}\nprintf '\\n%s\\n' '{end}'\n")
-        late = threading.Timer(LIMIT, self.proc.kill)
+        text = block.text.rstrip("\n") + (" || [ $? -eq 1 ]" if "findings" in block.words else "")
+        self.proc.stdin.write(f"{{\n{text}\n}} </dev/null\nprintf '\\n%s\\n' '{end}'\n")
+        late = threading.Timer(LIMIT, self.kill)
         late.start()
         for line in self.proc.stdout:
             if line.rstrip("\n") == end:
