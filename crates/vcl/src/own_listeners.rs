@@ -61,10 +61,12 @@ impl Vcc<'_> {
     /// True if requests may go to another backend than the default one, or are distinguished by the listener that
     /// accepted them or by the client.
     fn may_choose_backend(&self) -> bool {
-        let mut uses = self.procs.iter().flat_map(|proc| &proc.uses);
-        let may_choose = uses.any(|used| match self.syms.get(used.sym).what {
+        let mut uses = self.procs.iter().flat_map(|proc| proc.uses.iter().map(|used| (&proc.name, used)));
+        let may_choose = uses.any(|(name, used)| match self.syms.get(used.sym).what {
             What::Scalar(Var::ReqBackendHint | Var::BereqBackend) => used.access == Access::Write,
-            What::Scalar(Var::ServerIp | Var::ClientIp | Var::RemoteIp) => true,
+            // The built-in VCL hashes it where there is no Host.
+            What::Scalar(Var::ServerIp) => name != "vcl_builtin_hash",
+            What::Scalar(Var::ClientIp | Var::RemoteIp) => true,
             What::Scalar(var) => var.name().starts_with("local."),
             _ => false,
         });

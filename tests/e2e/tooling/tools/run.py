@@ -44,8 +44,8 @@ def still(text):
 class Pairs:
     """One pair of tools after another, each pair's questions side by side."""
 
-    def __init__(self, report, ours, pool):
-        self.report, self.ours, self.pool = report, ours, pool
+    def __init__(self, report, ours, pool, server):
+        self.report, self.ours, self.pool, self.server = report, ours, pool, server
 
     def same(self, tool, lists, where, errors=False, change=lambda text: text, stdin=b""):
         def both(args):
@@ -59,7 +59,7 @@ class Pairs:
                 ok = theirs[0] == ours[0] != 0 and theirs[2] == ours[2]
             else:
                 ok = theirs[:2] == ours[:2]
-            self.report.check(ok, f"{tool} {' '.join(where[:1])} {args}\n  theirs {show(theirs)}\n  ours   {show(ours)}")
+            self.report.check(ok, f"{self.server}: {tool} {' '.join(where[:1])} {args}\n  theirs {show(theirs)}\n  ours   {show(ours)}")
 
 
 def still_counters(text):
@@ -73,7 +73,7 @@ def show(result):
 
 
 def one(report, ours, pool, varnishd, name, work):
-    pairs, vsl = Pairs(report, ours, pool), work / f"{name}.vsl"
+    pairs, vsl = Pairs(report, ours, pool, name), work / f"{name}.vsl"
     with traffic.origin() as origin, Varnishd(varnishd, vcl=traffic.vcl(origin), args=["-p", "vsl_mask=+Debug,+Hash,+VCL_trace", "-l", "4m"],
                                               storage=None) as v:
         writer = subprocess.Popen(["/usr/bin/varnishlog", "-n", str(v.n), "-g", "raw", "-d", "-k", "1", "-w", str(work / "first")],
