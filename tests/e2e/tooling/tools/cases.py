@@ -79,6 +79,8 @@ QUOTED = [(["param.set", "vmod_path", "/c d"], ["param.show", "vmod_path"], b"Va
           (["ban req.url ~ /e f"], ["ban.list"], b"req.url ~ /e f")]
 ADM = [["ping"], ["status"], ["banner"], ["help"], ["help", "-j"], ["vcl.list"], ["nope"], ["param.show", "default_ttl"], ["-p", "status"], ["-p", "nope"], ["backend.list"],
        ["param.set", "default_ttl"], ["ban", "req.url", "==", "/x"], *BLANKS, ["quit"], ["-p", "quit"], ["-t", "9", "status"], ["--", "status"], ["vcl.show", "boot"]]
+# A genuine worker dies of one of these now and then (an assertion in its vcl_cli_discard()): they are compared on ours alone.
+DEADLY = [["vcl.discard nosuch"], ["nope", "a b"]]
 ADM_ERRORS = [["-T", "localhost:1", "-n", "x"], ["-S", "x", "status"], ["-x"], ["-n", "/nonexistent", "-t", "0", "status"]]
 # One command each: of several Varnish's own tool may lose the last replies when its input ends.
 ADM_INPUT = [b"", b"status\n", b"nope\n", b"vcl.inline boot << E\nvcl 4.1; backend b none;\nE\n", b"\n\nstatus\n", b"quit\n"]
