@@ -32,7 +32,7 @@ impl Door {
     /// A connection to the first address that takes one. `timeout`: how long a reply may take.
     ///
     /// # Errors
-    /// What went wrong with each, a line for each cause.
+    /// No address takes a connection: a line for each cause.
     pub fn open(&self, timeout: Option<Duration>) -> Result<Connection, String> {
         let mut failures: Vec<String> = Vec::new();
         for address in &self.addresses {

@@ -194,7 +194,7 @@ impl Vcc<'_> {
             all.into_iter().any(|(p, reached)| *reached && p.returns[Return::Restart as usize].is_some())
         };
         let here = ways.iter().filter(|(_, reached)| reached[proc]);
-        // It is no mistake if it has an effect for one of its callers.
+        // Code is no mistake if it has an effect for one of its callers.
         if here.clone().any(|(method, reached)| !of.contains(method) || restarts(reached)) {
             return Vec::new();
         }

@@ -201,7 +201,7 @@ mod tests {
         };
         for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {
             let (get, fetch) = (("GET", ""), "fetch default");
-            // Its connection was there; the second of two waited for the first's fetch, and ended before it in the log or after it.
+            // The connection was there; the second of two waited for the first's fetch, and ended before it in the log or after it.
             let mut slow = recorded(&records, "/slow");
             slow.sort();
             let mut want = pairs(&[get, get, ("waitinglist", "GET"), (fetch, "GET"), ("wait", fetch), ("body", fetch)]);

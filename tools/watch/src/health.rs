@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn the_administrators_verdict_goes_before_the_probes() {
         let listed = |admin: &str, probe: &str| json!({ "boot.a": { "type": "backend", "admin_health": admin, "probe_message": [0, 0, probe], "last_change": 1.0 } });
-        // Its probe has succeeded, according to shared memory.
+        // The probe has succeeded, according to shared memory.
         let s =
             shared(Ready::Backends(vec!["a".to_owned()]), &[("MAIN", "n_vcl_avail", 1), ("VBE.boot.a", "happy", 7)]);
         let told = |admin, probe| told(&ready(&s, Some(&listed(admin, probe))));

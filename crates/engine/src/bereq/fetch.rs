@@ -107,7 +107,7 @@ impl Bereq {
 
     /// Chooses a backend and exchanges heads with it; a stale pooled connection gets one more try.
     pub(crate) async fn ask_backend(&mut self) -> Result<(), ()> {
-        // Of an earlier exchange: with a peer, or one that came too early.
+        // An earlier exchange, with a peer or too early, may have left its own.
         (self.received_status, self.cause) = (0, None);
         let Some(backend) = self.find_backend() else {
             self.cause = Some(Box::new(reach::cause_of_none(self.director.is_some())));

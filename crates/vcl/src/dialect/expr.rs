@@ -334,7 +334,7 @@ impl Walker<'_> {
                 "bereq.url" => "req.url",
                 "bereq.request" => "req.method",
                 "bereq.proto" => "req.proto",
-                // It is only read in the part of the subroutine that also sets it.
+                // The value is only read in the part of the subroutine that also sets it.
                 other => other,
             },
             Ctx::Error => var.synth,

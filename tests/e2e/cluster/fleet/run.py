@@ -734,7 +734,7 @@ def shown(report, o, make):
     for how in ("once", "INT", "TERM", "HUP", "KILL"):
         with tempfile.TemporaryDirectory(prefix="lacquer-shown.", ignore_cleanup_errors=True) as directory:
             os.chmod(directory, 0o755)
-            # Of all other programs it needs the engine alone.
+            # The script needs no other program than the engine.
             path = pathlib.Path(directory, "path")
             path.mkdir()
             path.joinpath(engine).symlink_to(shutil.which(engine))

@@ -60,7 +60,7 @@ STAT = [["-1"], ["-x"], ["-j"], ["-l"], ["-1", "-I", "MAIN.*"], ["-1", "-X", "MA
         ["-1", "-I", "MAIN.cache*", "-I", "*.g_*"], ["-1", "-X", "MAIN.c*", "-I", "MAIN.*"], ["-1", "-I", "MAIN.*", "-X", "MAIN.c*"], ["-1", "-r"],
         ["-1", "-I", "[LM]*.?[!a-m]*"], ["-1", "-I", "nope"], ["-j", "-I", "SM?.s0.*"], ["-x", "-I", "VBE.*"], ["-l", "-f", "MGT.*"], ["-1", "-x", "-j"],
         ["-1", "-I", "VBE.*.happy"], ["-t", "off", "-1", "-f", "MGT.child*"], ["-1", "-I", "\\MAIN.uptime"], ["-1", "-I", "[M"]]
-# Of a directory where nobody runs ours says more (e2e/tooling/find).
+# Our varnishadm says more about a directory where nobody runs (e2e/tooling/find).
 STAT_ERRORS = [["-t", "x"], ["-t", "-1"]]
 
 TOP = [["-1"], ["-1", "-i", "ReqURL"], ["-1", "-f", "-i", "ReqHeader"], ["-1", "-I", "ReqHeader:^X"], ["-1", "-b"], ["-1", "-c", "-x", "Timestamp"], ["-1", "-f"],

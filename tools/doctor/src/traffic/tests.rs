@@ -88,7 +88,7 @@ fn why_requests_are_passed() {
             .map(|path| traffic.urls[&format!("site.test{path}")].cookie_passes)
             .to_vec();
         assert_eq!(of_cookies, [1, 1, 0, 0, 0], "{server}");
-        // Of two lines one is a session's.
+        // One of two lines is a session's.
         assert_eq!(traffic.harmless, (1, "_ga _gid".to_owned()), "{server}");
     }
 }
@@ -119,7 +119,7 @@ fn fetches_are_added_up() {
         assert_eq!(traffic.backends.keys().collect::<Vec<_>>(), ["default"], "nothing else was reached");
         let backend = &traffic.backends["default"];
         assert!(backend.first_byte.len() > 30 && (1.0..2.0).contains(&backend.first_byte.quantile(1.0)), "{server}");
-        // Its one old date; that of another cache's response says nothing.
+        // The only old date is this response's; that of another cache's response says nothing.
         assert!(backend.dated > 30 && backend.skewed == 1 && backend.skew < -86_400.0, "{server}: {backend:?}");
     }
 }
