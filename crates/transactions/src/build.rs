@@ -1,40 +1,52 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! From a group's records to [`Transaction`]s.
 
-use logq::{Rec, Txn, TxnType, records};
+use std::collections::HashMap;
+
+use logq::{Reason, Rec, Txn, TxnType, records};
 use tables::Tag;
 
 use crate::{Bytes, Call, Handling, Kind, Message, Peer, Stamp, Transaction, UnixNs};
 
-/// Deeper ones hang at the last level: whoever walks a tree calls itself.
-const MAX_DEPTH: u32 = 64;
+/// Levels of a tree at most: whoever walks it calls itself. A deeper transaction becomes a sibling of its parent.
+const MAX_DEPTH: usize = 64;
 /// The beginning of the note that [`Transaction::no_hit`] is made of.
 const NO_HIT: &str = "lacquer: no hit: ";
 
-/// The transactions of a group that nothing else in it has caused, each with those below it. Sessions and records alone are left out.
+/// The trees of a group, in which a parent stands before its children (level by level, as [`logq::group`] gives it out):
+/// each transaction below the one that caused it, a restart beside the request that it continues. A transaction whose
+/// parent is not in the group is a root. Sessions and records alone are left out.
 pub fn trees(group: &[Txn<'_>]) -> Vec<Transaction> {
-    let mut roots: Vec<Transaction> = Vec::new();
-    // Those that may have children yet, outermost first, each with its level.
-    let mut open: Vec<(u32, Transaction)> = Vec::new();
+    struct Node {
+        made: Transaction,
+        /// The index of the node above.
+        above: Option<usize>,
+        depth: usize,
+    }
+    let mut nodes: Vec<Node> = Vec::with_capacity(group.len());
+    let mut by_vxid: HashMap<u32, usize> = HashMap::with_capacity(group.len());
     for txn in group {
-        let Some(transaction) = transaction(txn) else { continue };
-        let level = txn.level.min(MAX_DEPTH);
-        while let Some((_, done)) = open.pop_if(|(above, _)| *above >= level) {
-            close(&mut open, &mut roots, done);
+        let Some(made) = transaction(txn) else { continue };
+        let parent = by_vxid.get(&txn.parent).and_then(|at| Some((*at, nodes.get(*at)?)));
+        let above = match parent {
+            Some((_, parent)) if txn.reason == Reason::Restart || parent.depth == MAX_DEPTH => parent.above,
+            parent => parent.map(|(at, _)| at),
+        };
+        let depth = above.and_then(|at| nodes.get(at)).map_or(1, |node| node.depth + 1);
+        by_vxid.insert(txn.vxid, nodes.len());
+        nodes.push(Node { made, above, depth });
+    }
+    let mut roots = Vec::new();
+    // From the last to the first, so that a node is whole when it moves below another.
+    while let Some(Node { mut made, above, .. }) = nodes.pop() {
+        made.children.reverse();
+        match above.and_then(|at| nodes.get_mut(at)) {
+            Some(node) => node.made.children.push(made),
+            None => roots.push(made),
         }
-        open.push((level, transaction));
     }
-    while let Some((_, done)) = open.pop() {
-        close(&mut open, &mut roots, done);
-    }
+    roots.reverse();
     roots
-}
-
-fn close(open: &mut [(u32, Transaction)], roots: &mut Vec<Transaction>, done: Transaction) {
-    match open.last_mut() {
-        Some((_, parent)) => parent.children.push(done),
-        None => roots.push(done),
-    }
 }
 
 /// The transaction that records tell. `None`: it is neither a request nor a fetch.
@@ -204,7 +216,10 @@ fn pipe_account(text: &str) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use logq::Reason;
+    use std::time::{Duration, Instant};
+
+    use logq::Grouping;
+    use logq::group::{Grouper, TxnFilter};
     use logq::record::make;
     use proptest::prelude::*;
     use shm::vsl::Marker;
@@ -267,7 +282,8 @@ mod tests {
     #[test]
     fn a_request_has_its_fetch() {
         let (client, fetch) = (bytes(2, CLIENT), bytes(3, FETCH));
-        let group = [txn(2, 1, TxnType::Req, Reason::Rxreq, &client), txn(3, 2, TxnType::Bereq, Reason::Fetch, &fetch)];
+        let below = Txn { parent: 2, ..txn(3, 2, TxnType::Bereq, Reason::Fetch, &fetch) };
+        let group = [txn(2, 1, TxnType::Req, Reason::Rxreq, &client), below];
         let trees = trees(&group);
         assert_eq!(trees.len(), 1);
         let request = &trees[0];
@@ -306,15 +322,70 @@ mod tests {
         assert!(ours.contains(&("/synth".to_owned(), 403, Some(Handling::Synth), true)), "{ours:?}");
     }
 
+    /// The children of each transaction, by vxid, of what the grouper makes of these records.
+    fn grouped(transactions: &[(u32, &str)]) -> Vec<String> {
+        fn shape(t: &Transaction) -> String {
+            let below: Vec<String> = t.children.iter().map(shape).collect();
+            if below.is_empty() { t.vxid.to_string() } else { format!("{}({})", t.vxid, below.join(" ")) }
+        }
+        let wanted =
+            TxnFilter { backend: true, client: true, esi: true, limit: 1000, timeout: Duration::from_secs(60) };
+        let mut grouper = Grouper::new(Grouping::Request, wanted);
+        for (vxid, lines) in transactions {
+            grouper.feed(&bytes(*vxid, lines), Instant::now());
+        }
+        let made = grouper.take(trees).expect("a whole group").expect("a request's");
+        made.iter().map(shape).collect()
+    }
+
     #[test]
-    fn siblings_stay_side_by_side() {
-        let empty = bytes(1, "Begin req 1 rxreq");
-        let at = |vxid, level| txn(vxid, level, TxnType::Req, Reason::Esi, &empty);
-        let made = trees(&[at(1, 1), at(2, 2), at(3, 3), at(4, 2), at(5, 1)]);
-        let shape: Vec<_> =
-            made.iter().map(|t| (t.vxid, t.children.iter().map(|c| c.vxid).collect::<Vec<_>>())).collect();
-        assert_eq!(shape, [(1, vec![2, 4]), (5, vec![])]);
-        assert_eq!(made[0].children[0].children[0].vxid, 3);
+    fn each_fragment_has_its_own_fetch() {
+        let shapes = grouped(&[
+            (4, "Begin req 2 esi \n Link bereq 5 fetch \n End"),
+            (5, "Begin bereq 4 fetch \n End"),
+            (6, "Begin req 2 esi \n Link bereq 7 fetch \n Link req 8 esi \n End"),
+            (7, "Begin bereq 6 fetch \n End"),
+            (8, "Begin req 6 esi \n End"),
+            (3, "Begin bereq 2 fetch \n End"),
+            (2, "Begin req 1 rxreq \n Link req 4 esi \n Link req 6 esi \n Link bereq 3 fetch \n End"),
+        ]);
+        assert_eq!(shapes, ["2(4(5) 6(7 8) 3)"]);
+    }
+
+    #[test]
+    fn a_restart_stands_beside_what_it_continues() {
+        let shapes = grouped(&[
+            (2, "Begin req 1 rxreq \n Link bereq 3 fetch \n Link req 4 restart \n End"),
+            (3, "Begin bereq 2 fetch \n End"),
+            (4, "Begin req 2 restart \n Link req 5 esi \n End"),
+            (5, "Begin req 4 esi \n Link req 6 restart \n End"),
+            (6, "Begin req 5 restart \n Link bereq 7 fetch \n End"),
+            (7, "Begin bereq 6 fetch \n End"),
+        ]);
+        assert_eq!(shapes, ["2(3)", "4(5 6(7))"]);
+    }
+
+    #[test]
+    fn fetches_without_their_requests_are_roots() {
+        let empty = bytes(3, "Begin bereq 2 fetch");
+        let at = |vxid, level, parent| Txn { parent, ..txn(vxid, level, TxnType::Bereq, Reason::Fetch, &empty) };
+        let made = trees(&[at(3, 2, 2), at(5, 3, 4)]);
+        assert_eq!(made.iter().map(|t| (t.vxid, t.children.len())).collect::<Vec<_>>(), [(3, 0), (5, 0)]);
+    }
+
+    #[test]
+    fn a_tree_is_not_deeper_than_its_bound() {
+        let empty = bytes(1, "Begin req 1 esi");
+        let group: Vec<Txn<'_>> = (1..=200)
+            .map(|vxid| Txn { parent: vxid - 1, ..txn(vxid, vxid, TxnType::Req, Reason::Esi, &empty) })
+            .collect();
+        let made = trees(&group);
+        let (mut at, mut depth, mut count) = (&made[0], 1, 1);
+        while let Some(first) = at.children.first() {
+            (depth, count) = (depth + 1, count + at.children.len());
+            at = first;
+        }
+        assert_eq!((made.len(), depth, count), (1, MAX_DEPTH, 200));
     }
 
     #[test]
