@@ -216,7 +216,7 @@ fn pipe_account(text: &str) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use logq::Grouping;
     use logq::group::{Grouper, TxnFilter};
@@ -332,7 +332,7 @@ mod tests {
             TxnFilter { backend: true, client: true, esi: true, limit: 1000, timeout: Duration::from_secs(60) };
         let mut grouper = Grouper::new(Grouping::Request, wanted);
         for (vxid, lines) in transactions {
-            grouper.feed(&bytes(*vxid, lines), Instant::now());
+            grouper.feed(&bytes(*vxid, lines), base::clock::now());
         }
         let made = grouper.take(trees).expect("a whole group").expect("a request's");
         made.iter().map(shape).collect()
