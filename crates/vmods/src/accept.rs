@@ -100,7 +100,6 @@ impl<'a> Rest<'a> {
         true
     }
 
-    /// Reads at least one byte that isn't a separator.
     fn token(&mut self) -> Option<&'a [u8]> {
         let separates = |c: &u8| matches!(c, b',' | b';' | b'=') || is_space(*c);
         let end = self.0.iter().position(separates).unwrap_or(self.0.len());

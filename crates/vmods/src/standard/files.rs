@@ -15,7 +15,6 @@ type Files = HashMap<Vec<u8>, Weak<[u8]>>;
 /// All files in use; a lock here is held for a look only.
 static FILES: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
 
-/// The last file that a place in VCL has read.
 #[derive(Default)]
 pub(super) struct Last(Mutex<Option<(Vec<u8>, Contents)>>);
 
@@ -44,7 +43,6 @@ impl Last {
     }
 }
 
-/// A path out of VCL's bytes.
 pub(super) fn path(name: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     PathBuf::from(std::ffi::OsStr::from_bytes(name))
