@@ -19,7 +19,6 @@ use crate::atomic::model::{Weakness, fails_when, holds};
 /// A class of slots that take whole pages: a slab has one.
 const BIG: u8 = 0;
 
-/// One slot, and the books of two processes.
 struct Slot {
     counts: [Count; 2],
     bytes: UnsafeCell<u64>,
