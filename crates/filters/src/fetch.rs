@@ -131,7 +131,6 @@ pub struct FetchInput<'a> {
     pub esi: esi::Features,
 }
 
-/// An open chain and what goes with it.
 #[derive(Default)]
 pub struct FetchOpened {
     pub chain: Chain,
@@ -141,7 +140,6 @@ pub struct FetchOpened {
     /// A filter changed Content-Encoding: a later 304's must not replace it.
     pub is_recoded: bool,
     pub is_esi: bool,
-    /// Filters of modules that can't work on this body, and why.
     pub left_out: Vec<Skipped>,
 }
 
@@ -248,7 +246,6 @@ pub(crate) fn no_work(is_part: bool, coding: Option<Coding>) -> Option<&'static 
 
 const ESI_ON_PART: &str = "Attempted ESI on partial (206) response";
 
-/// Changes of the head that go with a change of the body's coding.
 const RECODED: [Edit; 3] = [Edit::Unset("Content-Encoding"), Edit::Unset("Content-Length"), Edit::WeakenEtag];
 
 /// Changes of the head that go with a module's filter.

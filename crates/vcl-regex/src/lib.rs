@@ -54,16 +54,13 @@ impl AnyOf {
         Linear::new(&texts.join("|")).ok().map(AnyOf)
     }
 
-    /// True if one of them is found in `subject`.
     pub fn is_match(&self, subject: &[u8]) -> bool {
         self.0.is_match(subject)
     }
 }
 
-/// The place at which a group matched, if it took part.
 pub type Group = Option<Range<usize>>;
 
-/// A match that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchError {
     /// More steps than the param `pcre2_match_limit` allows.
@@ -168,7 +165,6 @@ impl Regex {
         never::never(&self.node)
     }
 
-    /// Number of numbered groups.
     pub fn groups(&self) -> u32 {
         self.groups
     }
