@@ -79,7 +79,6 @@ pub enum Line {
     Whole,
     /// The line was longer than the bound and is passed over.
     TooLong,
-    /// There is none any more.
     End,
 }
 

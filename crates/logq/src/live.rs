@@ -12,7 +12,6 @@ use crate::tool::{Failure, Flow, Tool};
 #[derive(Debug)]
 pub struct Live {
     screen: Screen,
-    /// Time between two pages.
     pub delay: Duration,
     /// The name of the server, or of what is read.
     pub ident: String,
