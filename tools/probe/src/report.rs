@@ -47,7 +47,6 @@ struct Listed {
     cause: Cause,
 }
 
-/// The counts of a run; see the module.
 #[derive(Debug)]
 pub struct Report {
     name: String,
@@ -124,7 +123,6 @@ impl Report {
         self.answers
     }
 
-    /// Requests with an end.
     pub fn requests(&self) -> u64 {
         self.answers + self.failed()
     }
@@ -229,7 +227,6 @@ impl Report {
         verdict::judge(self.requests(), self.failed(), &slow, self.lossy, self.slow_from.as_secs_f64())
     }
 
-    /// The state of things in words.
     pub fn text(&self) -> String {
         let elapsed = self.elapsed.as_secs_f64().max(1e-6);
         let slowest = self.slowest.as_ref().map_or(String::new(), |slowest| {
@@ -255,7 +252,6 @@ impl Report {
         text + LINE
     }
 
-    /// The verdict, and the facts that are behind it.
     pub fn verdict_text(&self) -> String {
         let percentiles: Vec<String> = [50.0, 90.0, 99.0, 99.9, 100.0]
             .iter()

@@ -74,7 +74,6 @@ pub struct Plan {
     pub seed: u64,
     pub is_timed: bool,
     pub max_gap: u64,
-    /// Begin anew at the end.
     pub repeat: bool,
 }
 
@@ -87,12 +86,10 @@ pub struct ReaderReport {
     /// Lines and records that gave no request, by [`Unsent`].
     pub skipped: [AtomicU64; Unsent::ALL.len()],
     pub requests: AtomicU64,
-    /// Times that went back, and pauses cut.
     pub clock_jumps: AtomicU64,
     pub notes: Mutex<Vec<String>>,
     /// The sender wants none any more.
     pub is_over: AtomicBool,
-    /// The sender waits for a batch.
     pub is_hungry: AtomicBool,
 }
 
@@ -218,7 +215,6 @@ impl Out {
         is_taken && !self.told.is_over.load(Ordering::Relaxed)
     }
 
-    /// Sends what was kept once more.
     fn again(&mut self, kept: &[Arc<Batch>], order: Order, rng: &mut Rng) -> bool {
         let Order::Shuffled { .. } = order else { return kept.iter().all(|batch| self.send(batch.clone())) };
         let mut places: Vec<(u32, u32)> = Vec::new();
@@ -282,7 +278,6 @@ fn read_all(plan: &Plan, router: &mut Router, told: &ReaderReport, rng: &mut Rng
 }
 
 impl Stages<'_> {
-    /// Takes an entry; false when the sender wants no more.
     fn take(&mut self, entry: &Entry<'_>) -> bool {
         let ask = match self.make(entry) {
             Ok(ask) => ask,

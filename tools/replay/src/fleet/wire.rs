@@ -22,7 +22,6 @@ pub enum Kind {
     Welcome,
     /// A worker refuses, and says why.
     No,
-    /// The streams of a run.
     Open,
     /// The source begins anew.
     Refill,
@@ -92,18 +91,10 @@ impl Frame {
         Ok((usize::from(fields.array::<1>()?[0]), fields.u32()?))
     }
 
-    /// The JSON in it.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn value(&self) -> io::Result<Value> {
         serde_json::from_slice(&self.payload).map_err(|_| broken())
     }
 
-    /// Writes it.
-    ///
-    /// # Errors
-    /// The operating system's word.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let letter = LETTERS.iter().find(|(kind, _)| *kind == self.kind).map_or(b'?', |(_, letter)| *letter);
         let mut bytes = Vec::with_capacity(self.payload.len() + 5);
@@ -185,7 +176,6 @@ pub fn read_batch(frame: &Frame, addresses: usize) -> io::Result<Batch> {
     Ok(Batch { bytes: fields.0.to_vec(), asks })
 }
 
-/// Numbers one after the other.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {

@@ -48,7 +48,6 @@ enum Order {
 /// Longest wait of a coordinator for the end of another's run whose coordinator has just gone.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// The place of the one coordinator that a worker serves at a time.
 #[derive(Default)]
 struct Seat {
     is_taken: Mutex<bool>,
@@ -172,14 +171,12 @@ fn session(engine: &mut Engine, o: &Serve, stream: TcpStream) -> std::io::Result
     }
 }
 
-/// Receiver of a stream's requests.
 struct Feed {
     to: Option<SyncSender<SentBatch>>,
     told: Arc<ReaderReport>,
     generation: u32,
 }
 
-/// The reading thread's side.
 struct Inbox {
     feeds: Vec<Feed>,
     addresses: Addresses,
@@ -277,7 +274,6 @@ impl Inbox {
     }
 }
 
-/// The main thread's side.
 struct Session<'a> {
     out: SyncSender<Frame>,
     streams: Vec<Stream>,
@@ -340,7 +336,6 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Tells that a batch was begun.
     fn credits(&self, stream: usize, generation: u32) -> Box<dyn Fn()> {
         let out = self.out.clone();
         Box::new(move || {

@@ -38,10 +38,6 @@ impl Response {
         self.has_begun
     }
 
-    /// Takes what came.
-    ///
-    /// # Errors
-    /// It is no answer.
     pub fn take(&mut self, bytes: &[u8], heads: &mut Heads) -> Result<(), Fault> {
         self.has_begun |= !bytes.is_empty();
         if self.held.is_empty() {
@@ -79,7 +75,6 @@ impl Response {
         if self.has_head { Fault::Truncated } else { Fault::Reset }
     }
 
-    /// Goes as far as the input allows: bytes used.
     fn run(&mut self, input: &[u8], heads: &mut Heads) -> Result<usize, Fault> {
         let mut at = 0;
         loop {
