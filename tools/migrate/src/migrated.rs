@@ -45,12 +45,10 @@ pub struct Migrated {
 }
 
 impl Migrated {
-    /// Says that something acts differently.
     pub fn note(&mut self, place: &Place, directive: &str, text: impl Into<String>) {
         self.say(place, directive, Level::Note, text.into());
     }
 
-    /// Says that something has no counterpart.
     pub fn refuse(&mut self, place: &Place, directive: &str, text: impl Into<String>) {
         self.say(place, directive, Level::Refused, text.into());
     }
@@ -74,7 +72,6 @@ impl Migrated {
         words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
 
-    /// The VCL, headed by what belongs to it.
     pub fn text(&self) -> String {
         let mut head = format!("# varnishd {}\n", self.command("/etc/varnish/"));
         if !self.tls.is_empty() {
@@ -84,7 +81,6 @@ impl Migrated {
         format!("{head}\n{}", self.vcl)
     }
 
-    /// All of it as one value.
     pub fn json(&self) -> Value {
         let note = |note: &Note| {
             json!({
@@ -123,7 +119,6 @@ impl Migrated {
     }
 }
 
-/// A word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@+%[]".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

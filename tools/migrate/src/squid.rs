@@ -9,7 +9,6 @@ use crate::migrated::Migrated;
 use crate::source::{Files, Place};
 use crate::vcl;
 
-/// A line: its words and its place.
 struct Line {
     words: Vec<String>,
     place: Place,
@@ -20,7 +19,6 @@ impl Line {
         self.words.get(i).map_or("", String::as_str)
     }
 
-    /// The words from the `i`th on.
     fn rest(&self, i: usize) -> &[String] {
         self.words.get(i..).unwrap_or_default()
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A line diff in the format of `diff -u`. Algorithm: Myers, "An O(ND) Difference Algorithm and Its Variations", 1986.
 
-/// Number of unchanged lines around a change.
 const CONTEXT: usize = 3;
 /// Maximum number of changed lines. Texts with more are shown as one change, since the memory for the search grows with the square.
 const MAX: usize = 2000;
@@ -78,7 +77,6 @@ fn steps(a: &[&[u8]], b: &[&[u8]]) -> Vec<Line> {
     out
 }
 
-/// The shortest edit script between the texts.
 fn middle(a: &[&[u8]], b: &[&[u8]]) -> Vec<Line> {
     let (n, m) = (a.len() as isize, b.len() as isize);
     let most = (a.len() + b.len()).min(MAX) as isize;

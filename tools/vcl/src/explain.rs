@@ -61,7 +61,6 @@ fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
     })
 }
 
-/// Checks that the requested subroutine exists.
 fn known_sub(args: &Args, names: &[String]) -> Result<(), String> {
     match &args.sub {
         Some(name) if !names.contains(name) => Err(format!("no subroutine {name}; there are {}", names.join(", "))),
@@ -69,7 +68,6 @@ fn known_sub(args: &Args, names: &[String]) -> Result<(), String> {
     }
 }
 
-/// The facts about one VCL.
 struct Policy<'a> {
     file: &'a str,
     /// The file's name as it appears in places.

@@ -4,7 +4,6 @@
 use crate::rule::{Area, Finding, Looked, Rule, SOUND, Severity, count, found, found_at, percent, time, when};
 use crate::traffic::{Backend, MOST_VARIANTS, SHORT_TTL, SKEW, Traffic, Url, is_static};
 
-/// Examples that a finding shows.
 const EXAMPLES: usize = 5;
 /// Fewer requests or fetches say nothing.
 const FEW: u64 = 20;
@@ -356,7 +355,6 @@ fn listed(lines: Vec<String>) -> Looked {
     Ok(if evidence.is_empty() { Vec::new() } else { vec![Finding { subject: String::new(), evidence }] })
 }
 
-/// The URLs that hold most of a backend's time, a line each.
 fn holders(traffic: &Traffic, backend: &str) -> Vec<String> {
     let of_backend = traffic.urls.iter().filter(|(_, url)| url.backend == backend && url.fetch_seconds > 0.0);
     let mut urls: Vec<(&String, &Url)> = of_backend.collect();

@@ -400,7 +400,6 @@ fn limit(host: &Host, name: &str) -> Result<Option<u64>, String> {
     Ok(line.split_ascii_whitespace().next().and_then(|word| word.parse().ok()))
 }
 
-/// The user and the threads of /proc/PID/status.
 fn user_and_threads(status: &str) -> Option<(u64, u64)> {
     let number =
         |name| status.lines().find_map(|line| line.strip_prefix(name)?.split_ascii_whitespace().next()?.parse().ok());

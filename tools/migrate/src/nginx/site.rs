@@ -75,7 +75,6 @@ impl<'a> Site<'a> {
         Site { server, number, names: names.collect(), listens }
     }
 
-    /// The addresses and ports that it listens on.
     pub fn listens(&self) -> &[Listen] {
         &self.listens
     }
@@ -137,7 +136,6 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The way in which a location is told from the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// An exact path: `= /path`.

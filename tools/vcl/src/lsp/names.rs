@@ -9,10 +9,8 @@ use vcl::outline::{Kind, Name};
 use super::know;
 use crate::texts::Part;
 
-/// The meaning of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A declaration in a text.
     Declared(Kind, String),
     /// A variable of the language, in lower case.
     Variable(String),
@@ -67,7 +65,6 @@ pub(super) fn uses(part: &Part, target: &Target) -> Vec<Range<usize>> {
     found.collect()
 }
 
-/// The ranges of the declarations of `target` in `part`.
 pub(super) fn declarations(part: &Part, target: &Target) -> Vec<Range<usize>> {
     let Target::Declared(_, name) = target else { return Vec::new() };
     part.outline.declarations.iter().filter(|d| d.name == *name).map(|d| d.at.clone()).collect()
