@@ -15,18 +15,14 @@ use toolkit::print;
 
 use crate::filter::Filter;
 
-/// Time between two looks.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// The beginning of each name.
 const PREFIX: &str = "varnish.";
 
 /// The statsd that gets the counters, and the pace.
 #[derive(Clone, Debug)]
 pub struct Statsd {
     pub target: Target,
-    /// Time between two looks.
     pub interval: Duration,
-    /// The beginning of each name.
     pub prefix: String,
 }
 
@@ -74,7 +70,6 @@ impl Statsd {
     }
 }
 
-/// The value that is sent for a counter.
 #[derive(Debug, PartialEq)]
 enum Sample {
     Count(String, i64),
@@ -91,7 +86,6 @@ fn add(batch: &mut Batch, client: &Client, sample: &Sample) {
     }
 }
 
-/// The counters as they were at the last look.
 #[derive(Debug, Default)]
 struct Last {
     values: HashMap<String, u64>,

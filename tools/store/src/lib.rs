@@ -151,7 +151,6 @@ impl Progress {
         }
     }
 
-    /// Nothing of the bar is left.
     fn end(&self) {
         if self.is_shown {
             print::err("\r\x1b[K");

@@ -40,12 +40,10 @@ impl Verdict {
         Verdict { is_good: reasons.iter().all(|(_, is_good, _)| *is_good), reasons }
     }
 
-    /// The first word of the response.
     pub fn word(&self) -> &'static str {
         if self.is_good { "ok" } else { "failed" }
     }
 
-    /// The verdict as JSON, with the reasons.
     pub fn json(&self) -> Value {
         let checks: Vec<_> =
             self.reasons.iter().map(|(name, ok, text)| json!({ "check": name, "ok": ok, "reason": text })).collect();
