@@ -10,7 +10,6 @@ use networks::{Country, Database, Origin, address};
 /// Windows at most: a clock that jumps makes no more.
 const MOST_WINDOWS: usize = 10_000;
 
-/// A time that somebody named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
     /// Nanoseconds since 1970; without a zone, by the clock of the log.
@@ -26,7 +25,6 @@ pub struct Window {
     pub length: Option<Duration>,
 }
 
-/// Requests and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sum {
     pub requests: u64,
@@ -40,7 +38,6 @@ impl Sum {
     }
 }
 
-/// The counts of one window.
 #[derive(Debug, Default)]
 pub struct Part {
     /// First and last time of a request in it.
@@ -51,7 +48,6 @@ pub struct Part {
 /// The counts of all windows; see the module.
 #[derive(Default)]
 pub struct Tally {
-    /// Parts by the window's beginning.
     pub parts: BTreeMap<i64, Part>,
     /// Entries that count nowhere: without an address, without a time where one is needed, of other times, of other
     /// countries, of more windows than there may be.

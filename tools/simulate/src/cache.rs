@@ -33,7 +33,6 @@ pub struct Size {
     pub beside: u64,
 }
 
-/// The result: misses of the requests that count.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
     pub requests: u64,

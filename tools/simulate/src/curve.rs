@@ -18,7 +18,6 @@ use crate::trace::Trace;
 /// a sample without them can't know how far it is off, and by test 19 of 20 are within three.
 const DEVIATIONS: f64 = 3.0;
 
-/// The policy that decides which object goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
     Lacquer,
@@ -120,7 +119,6 @@ impl Plan<'_> {
     }
 }
 
-/// The number of requests and bytes of the whole that a hit rate is of.
 struct Counted {
     rate: f64,
     rate_deviation: f64,
@@ -256,7 +254,6 @@ mod tests {
         points(&plans, 2, |_| true).into_iter().map(|point| point.expect("to the end")).collect()
     }
 
-    /// A sample's word on the whole is right within the error that it says, nearly always.
     #[test]
     fn samples_say_how_wrong_they_are() {
         let (mut within, mut all) = (0, 0);
