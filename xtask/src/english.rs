@@ -52,7 +52,6 @@ const WORDS: [&str; 23] = [
 /// Constants whose text `--help` prints.
 const HELP: [&str; 5] = ["HELP", "USAGE", "SYNOPSIS", "DETAILS", "MORE"];
 
-/// Directories with Rust code of ours.
 const CODE: [&str; 4] = ["crates", "tools", "xtask", "tests"];
 
 /// Per 1,000 comments, per 1,000 lines, and occurrences; each rounded up.
@@ -68,7 +67,6 @@ struct Figures {
     words: usize,
 }
 
-/// A run of `///` lines.
 struct Comment {
     place: String,
     text: String,
