@@ -20,10 +20,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const SHOW: Duration = Duration::from_millis(500);
 /// A reader that doesn't wait for its source ends within that time.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Notes that are kept; more would say nothing new.
 const MOST_NOTES: usize = 20;
 
-/// The settings of a run: sources, time and display.
 #[derive(Clone, Debug, Default)]
 pub struct Gathering {
     pub sources: Sources,
@@ -43,6 +41,7 @@ pub struct Gathered<T> {
     pub is_interrupted: bool,
 }
 
+/// The progress of a run, for a display.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     pub elapsed: Duration,

@@ -17,6 +17,7 @@ const DISTINCT_BITS: usize = 1 << 16;
 /// Bits that estimate how many different elements a key has.
 const ELEMENT_BITS: usize = 1 << 10;
 
+/// The number by which keys are ranked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Measure {
     #[default]

@@ -234,6 +234,7 @@ fn next_record(from: &mut dyn Read, buffer: &mut Vec<u8>) -> io::Result<bool> {
     if buffer.len() < whole { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(true) }
 }
 
+/// Result of following a log: an entry, nothing new, or that the log was lost.
 pub enum Found<'a> {
     Entry(Result<Entry<'a>, Skip>),
     Nothing,

@@ -94,6 +94,7 @@ pub trait Desk {
     fn hide(&self, challenge: &Challenge);
 }
 
+/// The certificate that an order is for.
 pub struct Wish<'a> {
     pub name: &'a Name,
     pub kind: Kind,

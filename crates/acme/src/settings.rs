@@ -37,7 +37,6 @@ pub struct Settings {
     pub profile: Option<String>,
     pub challenge: Allowed,
     pub retry: Duration,
-    /// Names that get a certificate once a client asks for one.
     pub on_demand: OnDemand,
 }
 

@@ -88,6 +88,7 @@ impl std::fmt::Debug for Binding {
     }
 }
 
+/// All that the process needs to begin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Begin {
     pub directory: String,

@@ -9,7 +9,6 @@ pub enum WordError {
     /// A quote within a word.
     Quote,
     MissingQuote,
-    /// Two quoted words without white space between them.
     MissingSeparator,
 }
 

@@ -64,7 +64,6 @@ pub struct DeliverOpened {
     pub edits: Vec<Edit>,
     /// Bytes that will come out; `None`: not known, so chunked or up to close.
     pub body_bytes: Option<u64>,
-    /// The engine is to follow the ESI program.
     pub do_esi: bool,
     pub left_out: Vec<Skipped>,
 }

@@ -129,7 +129,6 @@ enum Phase {
     Body,
     /// The parser is done; what it left is packed.
     Ending,
-    /// Only the trailer is left to be written.
     Ended,
 }
 
@@ -140,6 +139,7 @@ enum Item {
     Complaint(Complaint),
 }
 
+/// Handling of the bytes that the parser classified.
 struct Packing {
     deflate: Packer,
     pace: Pace,
@@ -156,7 +156,6 @@ struct Packing {
     /// Offset of the open run in the stored body.
     run_start: u64,
     is_begun: bool,
-    /// True if anything was compressed since the last flush.
     dirty: bool,
 }
 

@@ -89,7 +89,6 @@ fn is_worth(coding: Coding, target: Coding) -> bool {
     coding == Coding::Identity || target != Coding::Gzip
 }
 
-/// True if a decompressed body can be compressed again.
 fn can_make(coding: Coding, supported: Codings) -> bool {
     coding == Coding::Gzip || supported.has(coding)
 }
@@ -234,7 +233,6 @@ pub fn open_fetch(
     Ok(opened)
 }
 
-/// The reason why a module's filter leaves a body alone.
 pub(crate) fn no_work(is_part: bool, coding: Option<Coding>) -> Option<&'static str> {
     match coding {
         _ if is_part => Some("the response is partial"),

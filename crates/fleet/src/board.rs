@@ -22,6 +22,7 @@ pub const MOST_REPORTS: usize = 4096;
 /// The longest name of a node, in bytes. Whoever may write to the board may write any.
 pub const LONGEST_NAME: usize = 255;
 
+/// A node's report, and its age.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
     pub node: String,

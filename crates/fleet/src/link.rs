@@ -21,6 +21,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
+/// Identity and extent of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Changes when the log is made anew.

@@ -130,6 +130,7 @@ struct Consumer {
     count: u64,
 }
 
+/// The server's next message.
 fn said(wire: &mut Wire) -> Result<Said, Fault> {
     loop {
         match said_already(wire)? {

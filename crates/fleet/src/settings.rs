@@ -16,7 +16,6 @@ const MANY_SERVERS: usize = 16;
 const RETENTION: u64 = 1_000_000;
 /// Seconds for which a node that starts waits for the log before it gives up what is stored.
 const WAIT: Duration = Duration::from_secs(10);
-/// The group of a node that names none.
 const GROUP: &str = "all";
 /// Seconds for which whoever invalidates waits for the log.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -91,7 +90,6 @@ pub struct Settings {
     pub wait: Duration,
     /// Once the log has been away for so long nothing older than that is served; `None`: everything is.
     pub stale: Option<Duration>,
-    /// Time for which whoever invalidates waits for the log.
     pub patience: Duration,
     /// Files that hold some of the above, to be given to [`Settings::provide`].
     pub files: Vec<(Role, PathBuf)>,

@@ -13,7 +13,6 @@ use crate::tool::{Failure, Flow, Tool};
 pub struct Live {
     screen: Screen,
     pub delay: Duration,
-    /// The name of the server, or of what is read.
     pub ident: String,
     /// The log has ended: what was read stays until a key ends the tool.
     pub is_over: bool,

@@ -4,7 +4,6 @@
 use tables::Tag;
 use tables::tags::TagMask;
 
-/// The reason why a name stands for no tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameError {
     None,

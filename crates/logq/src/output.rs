@@ -8,7 +8,6 @@ pub struct Output {
     /// None or `-`: standard output.
     name: Option<String>,
     is_buffered: bool,
-    /// The bytes that an empty file begins with.
     head: &'static [u8],
     to: Box<dyn Write>,
 }

@@ -20,6 +20,7 @@ pub enum Style {
     Json,
 }
 
+/// Style, and what depends on who reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
     pub style: Style,

@@ -41,7 +41,6 @@ const HIDDEN: [&str; 26] = [
 pub const MARK: &[u8] = b"(hidden)";
 /// Shorter values aren't looked for elsewhere: they would blot out ordinary words.
 const SHORTEST: usize = 6;
-/// Number of a group's values that are looked for elsewhere.
 const MOST_VALUES: usize = 64;
 
 #[derive(Debug)]

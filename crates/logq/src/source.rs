@@ -9,7 +9,6 @@ use shm::reader::log::{Ring, Step};
 
 use crate::record;
 
-/// The first bytes of a file of records.
 pub const FILE_HEAD: &[u8; 4] = b"VSL\0";
 
 pub struct Records {

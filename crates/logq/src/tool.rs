@@ -83,6 +83,7 @@ impl fmt::Display for Failure {
     }
 }
 
+/// The workdir to find, and the time to wait for it.
 #[derive(Clone, Debug)]
 pub struct Attach {
     pub name: Option<String>,

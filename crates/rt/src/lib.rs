@@ -92,6 +92,7 @@ fn builder() -> tokio::runtime::Builder {
 
 thread_local! {
     static PARKS: Cell<u64> = const { Cell::new(0) };
+    /// True while this thread is in [`run`] or [`run_watched`].
     static RUNS: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -279,6 +279,7 @@ impl Tasks {
     }
 }
 
+/// A simulation's clock, and the timers that wait for it.
 struct Time {
     start: Instant,
     now: Cell<Instant>,

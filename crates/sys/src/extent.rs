@@ -88,7 +88,6 @@ struct Free {
     deferred: Option<Deferred>,
 }
 
-/// Pages that were freed while another process may still read them.
 #[derive(Debug, Default)]
 struct Deferred {
     runs: Vec<(u32, u32)>,

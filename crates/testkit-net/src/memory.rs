@@ -146,7 +146,6 @@ impl End {
         self.lock().directions.iter_mut().for_each(|direction| direction.step = bytes);
     }
 
-    /// Number of bytes that lie there for this end to read.
     pub fn unread(&self) -> usize {
         self.lock().directions[1 - self.side].bytes.len()
     }

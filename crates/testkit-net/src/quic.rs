@@ -32,7 +32,6 @@ pub struct Path {
 
 pub type Draw = Box<dyn FnMut(u64) -> u64 + Send>;
 
-/// All that is on its way, and who waits for it.
 #[derive(Clone)]
 pub struct Network(Arc<Mutex<State>>);
 

@@ -35,7 +35,6 @@ pub fn log(records: &[Record], number: impl Fn(&str) -> u8) -> Vec<u8> {
     bytes
 }
 
-/// The records that Lacquer wrote, one transaction after the other.
 pub fn lacquer() -> Vec<Record> {
     records(include_str!("recorded/lacquer.txt"))
 }

@@ -84,7 +84,6 @@ pub fn set_match_limit(limit: u32) {
     backtrack::LIMIT.store(limit, Ordering::Relaxed);
 }
 
-/// Number of matches of this process that reached that limit.
 pub fn matches_given_up() -> u64 {
     backtrack::GIVEN_UP.load(Ordering::Relaxed)
 }

@@ -5,7 +5,6 @@ use memchr::memmem::Finder;
 
 use super::node::{At, ByteSet, Greed, Node};
 
-/// A pattern that is plain text with or without anchors.
 #[derive(Debug)]
 pub(super) enum Literal {
     Contains(Box<Finder<'static>>),

@@ -158,7 +158,6 @@ impl Node {
         }
     }
 
-    /// The length, when all matches have the same.
     pub(super) fn fixed_len(&self) -> Option<usize> {
         match self {
             Node::Set(_) => Some(1),

@@ -170,6 +170,7 @@ impl Kind {
     }
 }
 
+/// A task's cookies: one list for each kind.
 #[derive(Default)]
 struct State {
     cookies: List,

@@ -111,6 +111,7 @@ struct Store {
     kept: Mutex<Vec<(Text, Option<Arc<Regex>>)>>,
 }
 
+/// The last match of a task, of whichever store.
 #[derive(Default)]
 struct Last(Option<(Text, Captures)>);
 

@@ -151,6 +151,7 @@ fn add_renewals(certificates: &mut Vec<Certificate>, reply: &str) {
     sort(certificates);
 }
 
+/// A certificate that ACME is to get.
 fn missing(name: &str, id: &str) -> Certificate {
     let object = serde_json::json!({ "frontend": "default", "id": id, "status": MISSING, "names": [name] });
     Certificate {

@@ -82,7 +82,6 @@ pub struct Options {
     /// Number of lines; 0: all.
     pub top: usize,
     pub format: Format,
-    /// Print the list to ask Team Cymru for.
     pub lists_addresses: bool,
 }
 

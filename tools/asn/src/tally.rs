@@ -10,6 +10,7 @@ use networks::{Country, Database, Origin, address};
 /// Windows at most: a clock that jumps makes no more.
 const MOST_WINDOWS: usize = 10_000;
 
+/// A time that an option names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
     /// Nanoseconds since 1970; without a zone, by the clock of the log.
@@ -38,6 +39,7 @@ impl Sum {
     }
 }
 
+/// The counts of one window.
 #[derive(Debug, Default)]
 pub struct Part {
     /// First and last time of a request in it.
@@ -45,7 +47,6 @@ pub struct Part {
     pub sums: HashMap<Origin, Sum>,
 }
 
-/// The counts of all windows; see the module.
 #[derive(Default)]
 pub struct Tally {
     pub parts: BTreeMap<i64, Part>,

@@ -227,7 +227,6 @@ fn vcl_text(origin: SocketAddr) -> String {
     )
 }
 
-/// A temporary directory that goes away with the demo.
 struct Directory(PathBuf);
 
 impl Directory {

@@ -38,7 +38,6 @@ impl Facts {
         Ok(text.split('\0').filter(|word| !word.is_empty()).map(str::to_owned).collect())
     }
 
-    /// The stores that the server was started with: kind and options.
     pub fn stores(&self) -> Result<Vec<Store>, String> {
         let arguments = self.arguments()?;
         let mut words = arguments.iter().skip(1);
@@ -54,7 +53,6 @@ impl Facts {
     }
 }
 
-/// A store as an option -s names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Store {
     pub spec: String,
@@ -75,7 +73,6 @@ impl Store {
         Store { spec: spec.to_owned(), kind, options: parts.collect() }
     }
 
-    /// True if the store is in memory only.
     pub fn is_memory(&self) -> bool {
         ["malloc", "default", "umem"].contains(&self.kind.as_str())
     }

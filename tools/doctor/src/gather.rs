@@ -26,6 +26,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Interval between changes of the progress line.
 const SHOW: Duration = Duration::from_millis(500);
 
+/// The facts, and how gathering them ended.
 pub struct Seen {
     pub facts: Facts,
     pub is_early: bool,

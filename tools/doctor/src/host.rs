@@ -112,7 +112,6 @@ impl Host {
         self.number(&sysctl_path(name))
     }
 
-    /// The numbers of a setting that has several.
     pub fn sysctls(&self, name: &str) -> Result<Vec<u64>, String> {
         let text = self.needs(&sysctl_path(name))?;
         Ok(text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect())

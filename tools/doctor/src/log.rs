@@ -21,12 +21,10 @@ const IDLE: Duration = Duration::from_millis(10);
 const RETRY: Duration = Duration::from_millis(200);
 /// A reader that doesn't wait for its source ends within that time.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Remarks that are kept; more would say nothing new.
 const MOST_REMARKS: usize = 20;
 
 pub struct Log {
     pub shared: Arc<Shared>,
-    /// Bytes of a file, if that can be known.
     pub bytes: Option<u64>,
     /// Disconnected when all is read.
     ends: Receiver<()>,

@@ -49,6 +49,7 @@ pub struct Server {
     pub told: Result<Told, String>,
 }
 
+/// The facts that the CLI replies with.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Told {
     /// Name and version from the CLI's banner; empty if it has none.

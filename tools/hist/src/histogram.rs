@@ -10,7 +10,6 @@ const BUCKETS: i32 = 100;
 const SCALES: &[u32] =
     &[1, 2, 3, 4, 5, 10, 15, 20, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000];
 
-/// Counts of values in buckets of a logarithmic axis.
 #[derive(Debug)]
 pub struct Histogram {
     low: i32,

@@ -8,7 +8,6 @@ use tables::tags::TagKind;
 /// The widest axis, in powers of ten.
 const WIDEST: i32 = 60;
 
-/// The value to be shown, and its axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
     /// -b, -c or -E.

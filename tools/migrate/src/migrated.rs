@@ -31,7 +31,6 @@ impl fmt::Display for Note {
     }
 }
 
-/// The result of a translation; see the module.
 #[derive(Debug, Default)]
 pub struct Migrated {
     pub vcl: String,

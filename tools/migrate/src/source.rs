@@ -21,7 +21,6 @@ impl fmt::Display for Place {
     }
 }
 
-/// The source of files: the disk, or a test.
 pub trait Files {
     fn read(&self, path: &str) -> Result<String, String>;
 

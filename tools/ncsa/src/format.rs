@@ -305,7 +305,6 @@ mod tests {
 
     use super::*;
 
-    /// The line of a request with these records.
     fn line(format: &str, records: &[(Tag, &str)]) -> String {
         let format = Format::parse(format, false).expect("a format");
         let bytes: Vec<u8> =

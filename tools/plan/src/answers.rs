@@ -34,6 +34,7 @@ pub struct Own {
     pub outcome: Outcome,
 }
 
+/// The effect of a size of memory.
 pub struct Size {
     pub bytes: f64,
     pub hit_percent: f64,

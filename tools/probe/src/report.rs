@@ -59,7 +59,6 @@ pub struct Report {
     connect: Histogram<u64>,
     handshake: Histogram<u64>,
     resumed: u64,
-    /// Versions and ciphers that handshakes agreed on, with their counts.
     agreed: BTreeMap<String, u64>,
     /// Reasons why TLS failed, with their counts.
     reasons: BTreeMap<String, u64>,
@@ -71,7 +70,6 @@ pub struct Report {
     lossy: Lossy,
     /// Requests that weren't sent because too many were under way.
     pub held_back: u64,
-    /// Requests without an end when the run ended.
     left: usize,
     by_address: BTreeMap<SocketAddr, (u64, u64)>,
     kernel_before: Counters,

@@ -143,7 +143,6 @@ fn student(freedom: f64) -> f64 {
         + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / (384.0 * v.powi(3))
 }
 
-/// A report and the name of its file.
 pub type Named = (Value, String);
 
 fn letters(reports: &[Named]) -> impl Iterator<Item = (char, &Named)> {

@@ -30,7 +30,6 @@ use crate::target::{Address, Addresses};
 
 const SECOND: u64 = 1_000_000_000;
 const LOOK: u64 = SECOND / 10;
-/// A user whose connection failed tries again after this time.
 const BACK_OFF: u64 = SECOND / 10;
 /// Longest wait for answers after Ctrl-C.
 const PARTING: u64 = SECOND;
@@ -118,7 +117,6 @@ pub struct Engine {
     thinking: BinaryHeap<Reverse<(u64, usize)>>,
     /// When time has to tell of something, and which connection: those over QUIC.
     alarms: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Settings that connections over QUIC share, once there is one.
     quic: Option<h3::Config>,
     binds: usize,
     interrupts: u32,
@@ -355,6 +353,7 @@ impl Engine {
         false
     }
 
+    /// Ends what is still under way.
     fn part(&mut self, streams: &mut [Stream]) {
         for at in 0..self.links.len() {
             if self.links[at].as_ref().is_some_and(|link| link.job.is_some()) {

@@ -22,7 +22,6 @@ const BATCH_BYTES: usize = 128 << 10;
 const AHEAD: usize = 8;
 /// Most bytes kept in memory to be sent again (`--loop`); longer sources are read again.
 const KEPT_BYTES: usize = 64 << 20;
-/// Notes that are kept; more would say nothing new.
 const MAX_NOTES: usize = 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +76,6 @@ pub struct Plan {
     pub repeat: bool,
 }
 
-/// Figures that the reader updates while it works.
 #[derive(Debug, Default)]
 pub struct ReaderReport {
     /// Bytes read, as they lie on the disk.

@@ -15,7 +15,6 @@ use crate::scenario::{Limit, Scenario};
 use crate::server::Meter;
 use crate::stats::Stats;
 
-/// A sender of requests: this process or workers.
 pub trait Sender {
     fn refill(&mut self) -> Result<(), String>;
 

@@ -83,7 +83,6 @@ impl Meter {
     }
 }
 
-/// A number with so many digits after the point.
 pub fn round(n: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (n * scale).round() / scale

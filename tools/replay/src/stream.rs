@@ -202,7 +202,6 @@ impl Stream {
             || (self.keep.share < 1.0 && self.rng.unit() >= self.keep.share)
     }
 
-    /// Time that a user thinks after an answer.
     pub fn think(&mut self) -> u64 {
         self.pace.think(&mut self.rng)
     }

@@ -28,6 +28,7 @@ impl Default for Case {
     }
 }
 
+/// The answers that are kept, and the keys that they are kept by.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rules {
     pub scheme: Scheme,

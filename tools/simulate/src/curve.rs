@@ -18,6 +18,7 @@ use crate::trace::Trace;
 /// a sample without them can't know how far it is off, and by test 19 of 20 are within three.
 const DEVIATIONS: f64 = 3.0;
 
+/// The policy that decides which object goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
     Lacquer,
@@ -119,6 +120,7 @@ impl Plan<'_> {
     }
 }
 
+/// The number of requests and bytes of the whole that a hit rate is of.
 struct Counted {
     rate: f64,
     rate_deviation: f64,

@@ -92,6 +92,7 @@ impl Duplicates {
     }
 }
 
+/// The last part of the path.
 fn name(target: &[u8]) -> &[u8] {
     let path = target.split(|b| *b == b'?').next().unwrap_or_default();
     path.rsplit(|b| *b == b'/').next().unwrap_or_default()

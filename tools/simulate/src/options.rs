@@ -105,7 +105,6 @@ pub fn usage() -> String {
     TOOL.usage()
 }
 
-/// A setting of a case and its value.
 type Setting<'a> = (&'a str, &'a str);
 
 pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {

@@ -180,7 +180,6 @@ impl<'a> Report<'a> {
         (points.len() > 1 && best > 0.0).then_some(text)
     }
 
-    /// The cases below each other, at a few sizes.
     fn comparison(&self) -> String {
         let Some((by, points)) = self.cases[0].curves.first() else { return String::new() };
         let count = points.len().min(COLUMNS);

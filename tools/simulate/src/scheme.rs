@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use accesslog::Entry;
 use memchr::memmem;
 
+/// The way in which requests become objects.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scheme {
     pub dropped: Dropped,
@@ -30,6 +31,7 @@ pub struct Vary {
     words: Vec<String>,
 }
 
+/// The numbers that tell a request from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// A hash of host and URL.

@@ -18,7 +18,6 @@ use crate::filter::Filter;
 const INTERVAL: Duration = Duration::from_secs(10);
 const PREFIX: &str = "varnish.";
 
-/// The statsd that gets the counters, and the pace.
 #[derive(Clone, Debug)]
 pub struct Statsd {
     pub target: Target,
@@ -70,6 +69,7 @@ impl Statsd {
     }
 }
 
+/// The value that is sent for a counter.
 #[derive(Debug, PartialEq)]
 enum Sample {
     Count(String, i64),
@@ -86,6 +86,7 @@ fn add(batch: &mut Batch, client: &Client, sample: &Sample) {
     }
 }
 
+/// The counters as they were at the last look.
 #[derive(Debug, Default)]
 struct Last {
     values: HashMap<String, u64>,

@@ -40,6 +40,7 @@ const HELP: &[(&str, &str)] = &[
     ("<->", "Decrease refresh interval."),
 ];
 
+/// The facts about a counter that are kept from one sample to the next.
 #[derive(Debug, Default)]
 struct Point {
     current: u64,

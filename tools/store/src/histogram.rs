@@ -28,7 +28,6 @@ pub const TIMES: &[(u64, &str)] = &[
 ];
 pub const HITS: &[(u64, &str)] = &[(0, "none"), (1, "one"), (10, "to 10"), (100, "to 100"), (1000, "to 1000")];
 
-/// Objects and their bytes, by a number that each has.
 #[derive(Debug)]
 pub struct Histogram {
     limits: &'static [(u64, &'static str)],

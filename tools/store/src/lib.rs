@@ -129,7 +129,6 @@ fn spread(entries: &[Entry], most: usize) -> Vec<Entry> {
     entries.iter().copied().step_by(step).collect()
 }
 
-/// A bar on the terminal, if there is one.
 struct Progress {
     segments: usize,
     of: usize,

@@ -3,6 +3,7 @@
 
 use accesslog::{By, Entry, Hitters, Keys, Measure, Sums};
 
+/// The things that are counted.
 pub struct Counting {
     pub keys: Keys,
     pub by: Vec<By>,
@@ -14,6 +15,7 @@ pub struct Counting {
     pub only: Vec<(By, Vec<u8>)>,
 }
 
+/// The talkers with most, by one thing.
 pub struct Table {
     pub by: By,
     /// For the report: all that was counted.

@@ -92,7 +92,6 @@ pub struct Span {
     pub flags: u32,
 }
 
-/// The side of a request that a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum SpanKind {

@@ -92,6 +92,7 @@ mod tests {
         }
     }
 
+    /// All diagnostics for an example.
     fn said(example: &str) -> Diagnostics {
         let options = Options { check_regex: Some(vcl_regex::check), modules: vmods::MODULES, ..Options::default() };
         match vcl::compile("example.vcl", About::whole(example).as_bytes(), &OneFile, &options) {

@@ -77,6 +77,7 @@ fn steps(a: &[&[u8]], b: &[&[u8]]) -> Vec<Line> {
     out
 }
 
+/// The shortest edit script between the texts.
 fn middle(a: &[&[u8]], b: &[&[u8]]) -> Vec<Line> {
     let (n, m) = (a.len() as isize, b.len() as isize);
     let most = (a.len() + b.len()).min(MAX) as isize;

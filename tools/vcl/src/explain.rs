@@ -68,6 +68,7 @@ fn known_sub(args: &Args, names: &[String]) -> Result<(), String> {
     }
 }
 
+/// The facts about one VCL.
 struct Policy<'a> {
     file: &'a str,
     /// The file's name as it appears in places.
@@ -289,7 +290,6 @@ mod tests {
         );
     }
 
-    /// A resolver that has an address for each name.
     struct AnyHost;
 
     impl Sources for AnyHost {

@@ -20,6 +20,7 @@ pub(crate) struct SubSummary {
     pub is_final: bool,
 }
 
+/// One effect of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fact {
     pub source: String,

@@ -29,6 +29,7 @@ pub(crate) struct StrayInclude {
     pub found: String,
 }
 
+/// A text of a VCL, and its declarations.
 pub(crate) struct Part {
     pub path: String,
     pub text: Vec<u8>,

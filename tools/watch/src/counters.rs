@@ -18,7 +18,6 @@ pub type Set<'a> = HashMap<&'a str, u64>;
 pub struct Counters<'a> {
     pub main: Set<'a>,
     pub mgt: Set<'a>,
-    /// Number of requests for each reason why they were no hit.
     pub no_hit: Vec<(&'a str, u64)>,
     /// Stores by name, with the kind of their set.
     pub stores: BTreeMap<&'a str, (&'a str, Set<'a>)>,

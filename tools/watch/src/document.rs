@@ -15,7 +15,6 @@ use crate::text::shown;
 
 const ROWS: usize = 25;
 const BACKENDS: usize = 100;
-/// Counters of the worker whose values are on the page.
 const TOTALS: [&str; 40] = [
     "uptime",
     "client_req",

@@ -28,7 +28,6 @@ pub fn is_well(state: &State, vcl: &str, backend: &str, set: &Set<'_>) -> bool {
     }
 }
 
-/// A verdict, and each reason for or against it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
     pub is_good: bool,

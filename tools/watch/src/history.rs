@@ -116,7 +116,6 @@ impl History {
         self.open.extend(self.seconds.back());
     }
 
-    /// Sums of the requests and errors of the last seconds.
     pub fn requests_and_errors(&self, seconds: usize) -> (f64, f64) {
         let last = self.seconds.iter().rev().take(seconds);
         last.fold((0.0, 0.0), |(requests, errors), point| (requests + point.requests, errors + point.errors))

@@ -28,7 +28,6 @@ const EVENTS: usize = 100;
 /// everything; the log itself.
 const KINDS: [&str; 6] = ["worker", "start", "backend", "vcl", "purge", "log"];
 
-/// Progress and losses of the thread that reads the log.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LogState {
     pub is_open: bool,

@@ -287,10 +287,12 @@ impl Tally {
         out
     }
 
+    /// The URLs with the most requests.
     pub fn hot(&self, most: usize) -> Table {
         (self.hot.top(most), 1.0 / fade_factor() - 1.0)
     }
 
+    /// The URLs with the most backend time.
     pub fn dear(&self, most: usize) -> Table {
         (self.dear.top(most), 1.0 / fade_factor() - 1.0)
     }

@@ -65,7 +65,6 @@ pub enum Transaction<'a> {
 
 const NO_HIT: &[u8] = b"lacquer: no hit: ";
 
-/// True if these records are one whole transaction.
 pub fn is_whole(records: &[u8]) -> bool {
     let mut all = record::records(records);
     all.next().is_some_and(|first| first.tag == Tag::Begin) && all.last().is_some_and(|last| last.tag == Tag::End)

@@ -145,7 +145,6 @@ impl Page {
         format!("{}.html", self.path.strip_suffix(".md").unwrap_or(&self.path))
     }
 
-    /// The whole page with the list of all beside it.
     pub fn html(&self, entries: &[Entry]) -> String {
         let up = "../".repeat(self.path.matches('/').count());
         let mut list = String::new();

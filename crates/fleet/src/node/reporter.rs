@@ -59,7 +59,6 @@ type Answer = Result<Option<Vec<u8>>, String>;
 pub(super) struct Desk {
     known: Mutex<Known>,
     questions: Mutex<VecDeque<(Question, SyncSender<Answer>)>>,
-    /// There is something to report that others wait for.
     is_hurried: AtomicBool,
     /// Something was asked, or the node ends.
     bell: Condvar,
@@ -235,6 +234,7 @@ fn report(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Re
     Ok(())
 }
 
+/// State of a node towards the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     There,

@@ -161,7 +161,6 @@ impl<H: Header> Bytes<H> {
         is_slot(self.at).then(|| unsafe { words(self.at) })
     }
 
-    /// True if that slot is in an arena that is frozen.
     pub fn is_frozen(&self) -> bool {
         is_slot(self.at) && Arena::is_frozen_at(payload(self.at).addr() - PAYLOAD)
     }

@@ -19,6 +19,7 @@ pub(super) struct Slab {
 
 const NONE: u32 = u32::MAX;
 
+/// A slot: its slab, its position there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     pub slab: u32,

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// A value to be written, and one that a lookup is compared with.
 #[derive(Clone, Debug)]
 enum Made {
     Map(Vec<(String, Made)>),

@@ -21,6 +21,7 @@ fn split(text: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
+/// Result of parsing without a lookup.
 pub(super) enum Quick {
     Known(SocketAddr),
     /// A name must be looked up: host and port.

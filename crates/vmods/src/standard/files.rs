@@ -15,6 +15,7 @@ type Files = HashMap<Vec<u8>, Weak<[u8]>>;
 /// All files in use; a lock here is held for a look only.
 static FILES: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
 
+/// The last file that a place in VCL has read.
 #[derive(Default)]
 pub(super) struct Last(Mutex<Option<(Vec<u8>, Contents)>>);
 

@@ -98,12 +98,14 @@ fn now() -> f64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
+/// The reason why a step failed.
 enum Wrong {
     Manager,
     /// The log's server is away.
     Server(String),
 }
 
+/// The last look at the document.
 struct Look {
     serial: u64,
     /// The time at which its number was seen to go up; or when it was seen first.

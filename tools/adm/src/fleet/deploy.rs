@@ -91,6 +91,7 @@ impl Order {
 /// Reports of nodes: what each reported last, unless it is away.
 type Nodes = BTreeMap<String, Report>;
 
+/// A group as a node knows it.
 #[derive(Debug)]
 struct View {
     nodes: Nodes,
@@ -126,6 +127,7 @@ impl View {
     }
 }
 
+/// Counts of nodes since a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counts {
     requests: u64,

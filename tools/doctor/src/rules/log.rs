@@ -355,6 +355,7 @@ fn listed(lines: Vec<String>) -> Looked {
     Ok(if evidence.is_empty() { Vec::new() } else { vec![Finding { subject: String::new(), evidence }] })
 }
 
+/// The URLs that hold most of a backend's time, a line each.
 fn holders(traffic: &Traffic, backend: &str) -> Vec<String> {
     let of_backend = traffic.urls.iter().filter(|(_, url)| url.backend == backend && url.fetch_seconds > 0.0);
     let mut urls: Vec<(&String, &Url)> = of_backend.collect();

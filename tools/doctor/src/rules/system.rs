@@ -406,7 +406,6 @@ fn user_and_threads(status: &str) -> Option<(u64, u64)> {
     Some((number("Uid:")?, number("Threads:")?))
 }
 
-/// True if a container hides the rest of the machine.
 pub(super) fn is_container(host: &Host) -> bool {
     let first = host.text("proc/1/comm");
     first.is_some_and(|name| !["systemd", "init", "runit", "openrc-init", "s6-svscan"].contains(&name.trim()))

@@ -5,7 +5,6 @@ use super::config::Directive;
 use super::value::Side;
 use crate::vcl;
 
-/// A server: its names, whether it speaks TLS, and its ports.
 pub struct Site<'a> {
     pub server: &'a Directive,
     /// From 1 on, for names in VCL.

@@ -27,7 +27,6 @@ pub struct Open {
     pub streams: Vec<OpenStream>,
     pub top: usize,
     pub seed: u64,
-    /// TLS settings, where a request may need TLS.
     pub trust: Option<Trust>,
 }
 

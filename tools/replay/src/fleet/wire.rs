@@ -130,7 +130,6 @@ pub fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "what comes is not of this protocol")
 }
 
-/// Requests of a stream on their way to a worker.
 pub fn batch(stream: usize, generation: u32, batch: &Batch) -> Frame {
     let mut frame = Frame::of_stream(Kind::Batch, stream, generation);
     let out = &mut frame.payload;
@@ -145,10 +144,10 @@ pub fn batch(stream: usize, generation: u32, batch: &Batch) -> Frame {
     frame
 }
 
-/// Reads them; `addresses`: so many are known.
+/// Reads the requests of a batch; `addresses`: so many are known.
 ///
 /// # Errors
-/// They are none.
+/// The frame holds no batch.
 pub fn read_batch(frame: &Frame, addresses: usize) -> io::Result<Batch> {
     let mut fields = Fields(&frame.payload);
     fields.array::<5>()?;

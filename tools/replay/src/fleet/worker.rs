@@ -48,6 +48,7 @@ enum Order {
 /// Longest wait of a coordinator for the end of another's run whose coordinator has just gone.
 const ENDING: Duration = Duration::from_secs(2);
 
+/// The place of the one coordinator that a worker serves at a time.
 #[derive(Default)]
 struct Seat {
     is_taken: Mutex<bool>,
@@ -171,12 +172,14 @@ fn session(engine: &mut Engine, o: &Serve, stream: TcpStream) -> std::io::Result
     }
 }
 
+/// Receiver of a stream's requests.
 struct Feed {
     to: Option<SyncSender<SentBatch>>,
     told: Arc<ReaderReport>,
     generation: u32,
 }
 
+/// The reading thread's side of a worker.
 struct Inbox {
     feeds: Vec<Feed>,
     addresses: Addresses,
@@ -274,6 +277,7 @@ impl Inbox {
     }
 }
 
+/// The main thread's side of a worker.
 struct Session<'a> {
     out: SyncSender<Frame>,
     streams: Vec<Stream>,

@@ -136,7 +136,6 @@ mod tests {
         out
     }
 
-    /// Compares the result for these pieces, however they are cut.
     fn check(pieces: &[Vec<u8>], to_head: bool, want: &str) {
         let bytes = pieces.concat();
         for step in [1, 3, 7, 1000] {

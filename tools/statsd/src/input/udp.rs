@@ -90,6 +90,7 @@ impl Receiver {
     }
 }
 
+/// Time to sleep between two calls.
 #[derive(Debug)]
 struct Pace {
     last: Option<Instant>,

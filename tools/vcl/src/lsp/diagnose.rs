@@ -74,6 +74,7 @@ fn found(server: &Server<'_>, finding: &Finding, location: &Location) -> FileFin
     FileFindings { shown, at: location.at.clone(), fix: finding.fix.clone() }
 }
 
+/// The findings of all VCLs about one file, without duplicates.
 pub(super) fn of_file<'f>(by_root: &'f BTreeMap<String, ByFile>, path: &str) -> Vec<&'f FileFindings> {
     let mut out: Vec<&FileFindings> = Vec::new();
     for found in by_root.values().filter_map(|by_file| by_file.get(path)).flatten() {

@@ -112,7 +112,6 @@ impl State {
 
 struct Client {
     encoding: Encoding,
-    /// The client shows related places of a diagnostic.
     related: bool,
     tags: bool,
 }

@@ -9,8 +9,10 @@ use vcl::outline::{Kind, Name};
 use super::know;
 use crate::texts::Part;
 
+/// The meaning of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
+    /// A declaration in a text.
     Declared(Kind, String),
     /// A variable of the language, in lower case.
     Variable(String),

@@ -85,7 +85,6 @@ fn drop_and_reuse() {
     assert_eq!(freed.iter().sum::<usize>(), 1, "one of them had the last handle");
 }
 
-/// A handle that is cloned while another one is dropped counts.
 fn clone_and_drop() {
     let (slot, place) = Slot::new(1);
     slot.counts[0].add();
