@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::tree::{self, is, name, read};
 
 /// Highest figures allowed. Whoever brings one down writes the lower one here.
-const ALLOWED: Figures = Figures { subjectless: 18, short: 5, blocks: 57, words: 11 };
+const ALLOWED: Figures = Figures { subjectless: 18, short: 5, blocks: 51, words: 11 };
 
 /// A comment that opens with one of these has no subject: a clause or a fragment stands for the noun.
 const NEVER: [&str; 16] = [
