@@ -34,7 +34,6 @@ pub fn build(root: &Path, out: &Path, reference: Option<&Path>) -> crate::Findin
     Ok(book.findings(root, reference.is_some()))
 }
 
-/// The book's pages, once read.
 struct Book {
     entries: Vec<Entry>,
     /// In the order of the list, those of the reference behind.
@@ -112,7 +111,6 @@ fn text_of(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// Files of Markdown below a directory, by their paths within `root`.
 fn markdown_below(root: &Path, dir: &Path) -> Result<Vec<String>, String> {
     let failed = |e: std::io::Error| format!("{}: {e}", dir.display());
     let mut paths: Vec<PathBuf> =

@@ -17,7 +17,6 @@ const WRITERS: [&str; 9] = ["inc", "add", "dec", "sub", "set", "tally", "tally_a
 /// Sets of which a server has one.
 const SINGLE_SETS: [&str; 6] = ["MAIN", "MGT", "XKEY", "FLEET", "PEERS", "COSTS"];
 
-/// A row of the declaration.
 #[derive(Debug, PartialEq, Eq)]
 struct Row<'a> {
     /// Name of the set's type.
@@ -121,10 +120,8 @@ fn findings(rows: &[Row<'_>], sources: &[Source<'_>]) -> Vec<String> {
 /// A word of code, or one other character.
 type Token<'a> = &'a str;
 
-/// The code of a file.
 struct Source<'a> {
     tokens: Vec<Token<'a>>,
-    /// The places of each token.
     places: HashMap<Token<'a>, Vec<usize>>,
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::tree::{self, is, name, read};
 
 /// Highest figures allowed. Whoever brings one down writes the lower one here.
-const ALLOWED: Figures = Figures { subjectless: 18, short: 5, blocks: 57, words: 11 };
+const ALLOWED: Figures = Figures { subjectless: 18, short: 5, blocks: 51, words: 11 };
 
 /// A comment that opens with one of these has no subject: a clause or a fragment stands for the noun.
 const NEVER: [&str; 16] = [
@@ -52,7 +52,6 @@ const WORDS: [&str; 23] = [
 /// Constants whose text `--help` prints.
 const HELP: [&str; 5] = ["HELP", "USAGE", "SYNOPSIS", "DETAILS", "MORE"];
 
-/// Directories with Rust code of ours.
 const CODE: [&str; 4] = ["crates", "tools", "xtask", "tests"];
 
 /// Per 1,000 comments, per 1,000 lines, and occurrences; each rounded up.
@@ -68,7 +67,6 @@ struct Figures {
     words: usize,
 }
 
-/// A run of `///` lines.
 struct Comment {
     place: String,
     text: String,

@@ -10,7 +10,6 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Selections that may differ, and why.
 const MAY_DIFFER: [(&str, &str); 1] =
     [("xtask", "it is small, needs few packages, and none of ours: they are built once more, and then kept")];
 

@@ -5,7 +5,6 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One package, of ours or of others.
 pub struct Package {
     pub name: String,
     /// The SPDX expression, empty when the package declares none.
@@ -16,9 +15,7 @@ pub struct Package {
     pub ours: Vec<String>,
     /// The same of its dev-dependencies.
     pub for_tests: Vec<String>,
-    /// Directory of its Cargo.toml.
     pub dir: PathBuf,
-    /// True if it comes from elsewhere.
     pub foreign: bool,
     /// The source in Cargo's words; empty for our own.
     pub source: String,
@@ -26,7 +23,6 @@ pub struct Package {
 
 #[cfg(test)]
 impl Package {
-    /// A package of this workspace, for tests.
     pub fn of_ours(name: &str, layer: Option<u64>, ours: &[&str]) -> Package {
         Package {
             name: name.to_owned(),

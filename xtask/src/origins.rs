@@ -24,7 +24,6 @@ pub fn check(root: &Path) -> crate::Findings {
     Ok(found)
 }
 
-/// The fault of an entry of Cargo.lock.
 fn unpinned(entry: &str) -> Option<String> {
     let value = |key: &str| entry.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
     let (name, source) = (value("name")?, value("source")?);

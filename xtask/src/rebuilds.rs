@@ -47,7 +47,6 @@ fn cost(packages: &[Package], lines: &HashMap<&str, usize>, touched: &str) -> Co
     Cost { crates: rebuilt.len(), lines: rebuilt.iter().filter_map(|name| lines.get(name)).sum() }
 }
 
-/// Lines of Rust in the `src` of each package.
 fn lines(packages: &[Package]) -> Result<HashMap<&str, usize>, String> {
     packages.iter().map(|p| Ok((p.name.as_str(), sources::rust_lines(&p.dir.join("src"))?))).collect()
 }

@@ -18,7 +18,6 @@ struct Component {
     version: String,
     licence: String,
     checksum: String,
-    /// Texts of its licence files.
     texts: Vec<String>,
 }
 
@@ -46,7 +45,6 @@ fn missing(component: &Component) -> Vec<String> {
         .collect()
 }
 
-/// Checksums by name and version.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let value = |entry: &str, key: &str| {
         let line = entry.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));

@@ -72,7 +72,6 @@ pub fn profiles(root: &Path) -> crate::Findings {
     Ok(found)
 }
 
-/// Lines of the Rust files below `dir`.
 pub fn rust_lines(dir: &Path) -> Result<usize, String> {
     let rust = tree::files(dir)?.into_iter().filter(|file| is(file, "rs"));
     rust.map(|file| Ok(read(&file)?.lines().count())).sum()

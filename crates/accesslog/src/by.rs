@@ -45,7 +45,6 @@ const NAMES: [(By, &str, &str, &str); 10] = [
 ];
 
 impl By {
-    /// All of them: the name, what it is.
     pub fn all() -> impl Iterator<Item = (By, &'static str, &'static str)> {
         NAMES.iter().map(|(by, word, _, text)| (*by, *word, *text))
     }
@@ -70,11 +69,8 @@ impl By {
 
 #[derive(Clone, Default)]
 pub struct Keys {
-    /// The database that says which system an address belongs to.
     pub networks: Option<Arc<Database>>,
-    /// Bits of an IPv4 network, and of an IPv6 one.
     pub bits: Bits,
-    /// URLs with their queries.
     pub with_query: bool,
 }
 

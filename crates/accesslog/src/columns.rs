@@ -9,10 +9,8 @@ use std::net::IpAddr;
 
 use crate::entry::{Entry, Reading, Skip};
 
-/// The kinds of words that differ in what they can be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Column {
-    /// The word `-`, which says nothing.
     Nothing,
     /// A bare address: of a client, or a host that was asked for by its address.
     Address,
@@ -20,7 +18,6 @@ enum Column {
     AddressPort,
     /// An address in brackets, or a name with a port: a host, since no client is logged like that.
     Host,
-    /// A name with a dot in it.
     DottedName,
     Word,
     /// Ends in a comma, as one of X-Forwarded-For.
@@ -125,7 +122,6 @@ pub fn doubt(before: &[&[u8]]) -> String {
 mod tests {
     use super::*;
 
-    /// Host, client and the reading that was taken.
     fn check(before: &str, want: &str) {
         let words: Vec<&[u8]> = before.split(' ').map(str::as_bytes).collect();
         let mut entry = Entry::default();

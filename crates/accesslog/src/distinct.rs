@@ -2,7 +2,6 @@
 //! About how many different things there were: a bit for each, by its hash, and from the bits that are still clear how many were set
 //! twice (linear counting, Whang 1990). Within some percent up to five times as many things as bits.
 
-/// An estimate of a number of different things; see the module.
 #[derive(Clone, Debug)]
 pub struct Distinct(Box<[u64]>);
 
@@ -12,7 +11,6 @@ impl Distinct {
         Distinct(vec![0; (bits / 64).max(1)].into())
     }
 
-    /// Adds one, by its hash.
     pub fn add(&mut self, hash: u64) {
         let bit = hash as usize % (self.0.len() * 64);
         self.0[bit / 64] |= 1 << (bit % 64);

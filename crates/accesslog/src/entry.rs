@@ -12,7 +12,6 @@ pub enum Skip {
     TooLong,
     /// A line without its end: a quote or bracket that never closes.
     Cut,
-    /// No log line, no URL.
     NotALine,
     /// A log line without a request in it (`-`, or what is no request line).
     NoRequest,
@@ -25,9 +24,7 @@ pub enum Skip {
 /// A reading of a line that fits best, though its words don't prove it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reading {
-    /// The first word is the host, the second the client.
     HostFirst,
-    /// The first word is the client, the second the host.
     HostSecond,
     /// The first word, a name, is the client's.
     NamedClient,
@@ -66,7 +63,6 @@ impl Skip {
         }
     }
 
-    /// The words of a report for it.
     pub const fn text(self) -> &'static str {
         match self {
             Skip::TooLong => "lines too long",
@@ -84,7 +80,6 @@ impl Skip {
 pub struct Stamp {
     /// Nanoseconds since 1 January 1970.
     pub ns: i64,
-    /// The source knows whole seconds only.
     pub is_whole_second: bool,
     /// Seconds by which the source's clock is ahead of UTC; `None`: it doesn't say.
     pub zone: Option<i32>,
@@ -159,13 +154,11 @@ pub struct Entry<'a> {
     /// The client: an address, or whatever the log has in its place.
     pub client: Option<Cow<'a, [u8]>>,
     pub method: Cow<'a, [u8]>,
-    /// The host, if the source knows.
     pub host: Option<Cow<'a, [u8]>>,
     /// Path and query, or `*`.
     pub target: Cow<'a, [u8]>,
     pub fields: Vec<Field<'a>>,
     pub time: Option<Stamp>,
-    /// The URL was `https:`.
     pub is_tls: bool,
     pub status: Option<u16>,
     /// Bytes of the answer's body; of the whole answer where the log counts those.

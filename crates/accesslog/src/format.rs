@@ -50,10 +50,8 @@ impl Unit {
     }
 }
 
-/// Fields of answers in which caches say what they did.
 const CACHE_FIELDS: [&str; 5] = ["X-Cache", "X-Cache-Status", "Cache-Status", "CF-Cache-Status", "X-Proxy-Cache"];
 
-/// The header in which proxies name the client and those on the way, in a list.
 const FORWARDED: &str = "X-Forwarded-For";
 
 /// A directive and the text up to the next one.
@@ -98,10 +96,6 @@ impl LogFormat {
         Ok(LogFormat { before, pieces })
     }
 
-    /// Reads a line.
-    ///
-    /// # Errors
-    /// Why it gives no request.
     pub fn read<'a>(&'a self, line: &'a [u8]) -> Result<Entry<'a>, Skip> {
         let mut entry = Entry { method: Cow::Borrowed(b"GET"), ..Entry::default() };
         let (mut url, mut query, mut first_byte) = (None, None, None);

@@ -20,14 +20,11 @@ const LOOK: Duration = Duration::from_millis(50);
 const SHOW: Duration = Duration::from_millis(500);
 /// A reader that doesn't wait for its source ends within that time.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Notes that are kept; more would say nothing new.
 const MOST_NOTES: usize = 20;
 
-/// The settings of a run: sources, time and display.
 #[derive(Clone, Debug, Default)]
 pub struct Gathering {
     pub sources: Sources,
-    /// Time after which the run ends.
     pub duration: Option<Duration>,
     /// No progress, even on a terminal.
     pub is_quiet: bool,
@@ -40,13 +37,11 @@ pub struct Gathered<T> {
     pub entries: u64,
     /// Lines and records that gave none, in the order of [`Skip::ALL`].
     pub skipped: [u64; Skip::ALL.len()],
-    /// Things to know: files that can't be read, a log that was lost.
     pub notes: Vec<String>,
-    /// A signal ended the run.
     pub is_interrupted: bool,
 }
 
-/// The state of a run, for who looks on.
+/// The progress of a run, for a display.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     pub elapsed: Duration,
@@ -54,7 +49,6 @@ pub struct Moment {
     pub read: u64,
     /// Number of bytes in all, where that can be known.
     pub bytes: Option<u64>,
-    /// All sources have been read to their ends.
     pub is_over: bool,
 }
 
@@ -178,7 +172,6 @@ impl<T> Gathered<T> {
     }
 }
 
-/// The line of progress: with the number of all bytes, where that can be known.
 pub fn progress(entries: u64, read: u64, bytes: Option<u64>, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64().max(1e-3);
     let mut line = format!("{entries} requests  {:.0}/s  {:.1} MB read", entries as f64 / seconds, read as f64 / 1e6);

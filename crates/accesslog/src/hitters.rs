@@ -8,26 +8,22 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 use crate::distinct::Distinct;
 
-/// Keys are cut at so many bytes.
 pub const MAX_KEY_BYTES: usize = 240;
 /// Bytes that a key takes beside its own: its counter, its places in heap and index, what the allocator adds.
 const KEY_COSTS: usize = size_of::<Counter>() + 4 + 48 + 16;
-/// The least memory that makes sense.
 const MIN_BYTES: usize = 16 << 10;
 /// Bits that estimate how many different keys there were, once some are forgotten.
 const DISTINCT_BITS: usize = 1 << 16;
 /// Bits that estimate how many different elements a key has.
 const ELEMENT_BITS: usize = 1 << 10;
 
-/// The number that "most" is about.
+/// The number by which keys are ranked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Measure {
     #[default]
     Requests,
     Bytes,
-    /// Requests that a backend was asked for.
     Misses,
-    /// Time that backends worked.
     BackendTime,
 }
 
@@ -48,17 +44,13 @@ impl Measure {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sums {
     pub requests: f64,
-    /// Bytes sent to clients.
     pub bytes: f64,
-    /// Requests that the cache answered.
     pub hits: f64,
-    /// Requests that a backend was asked for.
     pub misses: f64,
     pub backend_seconds: f64,
 }
 
 impl Sums {
-    /// The sum by this measure.
     pub fn of(&self, measure: Measure) -> f64 {
         match measure {
             Measure::Requests => self.requests,
@@ -126,7 +118,6 @@ pub struct Hitter {
     pub elements: Option<f64>,
 }
 
-/// The first lines of the answer.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Ranking {
     /// Those with most first.
@@ -135,7 +126,6 @@ pub struct Ranking {
     pub certain: usize,
 }
 
-/// The counters of keys; see the module.
 pub struct Hitters {
     measure: Measure,
     budget: usize,
@@ -170,7 +160,6 @@ impl Hitters {
         }
     }
 
-    /// All that was added.
     pub fn total(&self) -> &Sums {
         &self.total
     }
@@ -216,7 +205,6 @@ impl Hitters {
         self.sink(place);
     }
 
-    /// The first `most` of them.
     pub fn top(&self, most: usize) -> Ranking {
         let mut all: Vec<&Counter> = self.counters.iter().collect();
         let counted = |counter: &Counter| counter.sums.of(self.measure);

@@ -77,9 +77,7 @@ impl Read for CountingReader {
 pub enum Line {
     /// The line is in the buffer, without its end.
     Whole,
-    /// The line was longer than the bound and is passed over.
     TooLong,
-    /// There is none any more.
     End,
 }
 

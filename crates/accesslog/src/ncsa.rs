@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::entry::{Entry, Reading, Skip, Stamp};
 use crate::{columns, syslog};
 
-/// Words of a line that are looked at.
 const MAX_WORDS: usize = 32;
 
 /// A word with its brackets or braces; what stands between quotes, without them.
@@ -37,10 +36,6 @@ impl<'a> Word<'a> {
     }
 }
 
-/// Reads a line.
-///
-/// # Errors
-/// Why it gives no request.
 pub fn parse(line: &[u8]) -> Result<Entry<'_>, Skip> {
     let mut words = [Word::Bare(b""); MAX_WORDS];
     let n = split(syslog::message(line), &mut words)?;
@@ -256,10 +251,6 @@ fn unhash(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Takes a request line: method, target, protocol.
-///
-/// # Errors
-/// It is none.
 pub fn set_request<'a>(entry: &mut Entry<'a>, request: Cow<'a, [u8]>) -> Result<(), Skip> {
     let first = request.iter().position(|&b| b == b' ').ok_or(Skip::NoRequest)?;
     let last = request.iter().rposition(|&b| b == b' ').filter(|&at| request[at + 1..].starts_with(b"HTTP/"));
@@ -448,7 +439,6 @@ mod tests {
             let _ = parse(&line);
         }
 
-        /// Damage to a good line: bytes put in, taken out, the line cut.
         #[test]
         fn no_damage_can_hurt(at in 0usize..120, byte: u8, cut in 0usize..120) {
             let good = br#"a.nz:80 127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.1" 200 5 "http://r/" "M \"x\" \x41""#;
@@ -461,7 +451,6 @@ mod tests {
             }
         }
 
-        /// Escapes of a log's writer are undone to what was there before.
         #[test]
         fn escapes_are_undone(text in proptest::collection::vec(any::<u8>(), 0..60)) {
             let escaped: Vec<u8> = text.iter().flat_map(|&b| match b {

@@ -30,11 +30,9 @@ pub struct Sources {
 #[derive(Debug)]
 pub enum Item<'a> {
     Entry(Entry<'a>),
-    /// A line or record that gives none.
     Skipped(Skip),
     /// There is nothing more at the moment: the source may be waited for.
     Idle,
-    /// Something to know: a file that can't be read or was cut, a log that was lost.
     Note(String),
 }
 
@@ -123,7 +121,6 @@ impl Sources {
         }
     }
 
-    /// `None`: it says nothing.
     fn line<'a>(&'a self, line: &'a [u8]) -> Option<Result<Entry<'a>, Skip>> {
         match (&self.format, line.trim_ascii_start()) {
             (_, b"") => None,

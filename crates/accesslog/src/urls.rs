@@ -5,7 +5,6 @@ use std::borrow::Cow;
 
 use crate::entry::{Entry, Skip};
 
-/// True if a line looks like one of a list rather than of a log.
 pub fn is_url_line(line: &[u8]) -> bool {
     let first = line.split(|b| b.is_ascii_whitespace()).next().unwrap_or_default();
     is_url(first) || (!first.is_empty() && first.iter().all(u8::is_ascii_uppercase) && is_url(second(line)))

@@ -31,7 +31,6 @@ pub enum Extent {
     Caused,
 }
 
-/// A gatherer of requests' transactions.
 pub fn grouper(extent: Extent) -> Grouper {
     let (timeout, limit) = (Duration::from_secs(120), 1000);
     match extent {
@@ -98,7 +97,6 @@ pub fn of_transaction<'a>(txn: &Txn<'a>) -> Option<Result<Entry<'a>, Skip>> {
     })
 }
 
-/// Sets how a request was answered, by its transaction.
 fn answer(entry: &mut Entry<'_>, txn: &Txn<'_>) {
     for rec in record::records(txn.records) {
         let text = rec.text();
@@ -122,7 +120,6 @@ fn answer(entry: &mut Entry<'_>, txn: &Txn<'_>) {
     }
 }
 
-/// Time from the first timestamp of a transaction to the last one of another, or the same.
 fn seconds_between(first: &Txn<'_>, last: &Txn<'_>) -> Option<Duration> {
     let stamps = |txn: &Txn<'_>| {
         let stamps = record::records(txn.records).filter(|rec| rec.tag == Tag::Timestamp);
@@ -134,7 +131,6 @@ fn seconds_between(first: &Txn<'_>, last: &Txn<'_>) -> Option<Duration> {
     u64::try_from(ns).ok().map(Duration::from_nanos)
 }
 
-/// The entry of a client's request, as it came in.
 fn request<'a>(txn: &Txn<'a>) -> Result<Entry<'a>, Skip> {
     let mut entry = Entry::default();
     let (mut url, mut is_clients) = (None, true);
@@ -238,7 +234,7 @@ fn next_record(from: &mut dyn Read, buffer: &mut Vec<u8>) -> io::Result<bool> {
     if buffer.len() < whole { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(true) }
 }
 
-/// A follower's find: an entry, nothing new, or that the log was lost.
+/// Result of following a log: an entry, nothing new, or that the log was lost.
 pub enum Found<'a> {
     Entry(Result<Entry<'a>, Skip>),
     Nothing,

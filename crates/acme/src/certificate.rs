@@ -14,13 +14,11 @@ use crate::schedule::Validity;
 /// The longest chain that is looked at.
 pub const LONGEST: usize = 256 * 1024;
 
-/// The facts that are to be known of a certificate.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub validity: Validity,
     /// Host names that it is for, lower case.
     pub names: Vec<String>,
-    /// The signer's name, in words.
     pub issuer: String,
     /// The public key (SubjectPublicKeyInfo in DER).
     pub public_key: Vec<u8>,

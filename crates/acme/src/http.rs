@@ -30,7 +30,6 @@ thread_local! {
     static RETRY_AFTER: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
-/// Time that the last answer on this thread that was an error asks to wait.
 pub fn take_retry_after() -> Option<Duration> {
     RETRY_AFTER.take()
 }
@@ -136,7 +135,6 @@ fn request_bytes(request: &http::Request<()>, target: &Target, body: &[u8]) -> V
     out
 }
 
-/// The answer as instant-acme takes it.
 fn response(answer: Answer) -> io::Result<http::Response<Bytes>> {
     let mut response = http::Response::builder().status(answer.head.status());
     for field in answer.head.iter() {

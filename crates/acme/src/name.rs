@@ -9,16 +9,11 @@ use serde::{Deserialize, Serialize};
 const LONGEST: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// A checked host name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);
 
 impl Name {
-    /// Checks a name as people write it.
-    ///
-    /// # Errors
-    /// Why no certificate can be asked for.
     pub fn parse(text: &str) -> Result<Name, String> {
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         if name.starts_with("*.") {

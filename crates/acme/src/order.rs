@@ -23,7 +23,6 @@ const CLOCKS_DIFFER: Duration = Duration::from_secs(600);
 /// The thing that has to change before another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Something of this name.
     Name,
     /// Something of the CA's, or of the way to it: other names would fare no better now.
     Ca,
@@ -35,7 +34,6 @@ pub enum Fault {
 pub struct Failure {
     pub text: String,
     pub fault: Fault,
-    /// Time that the CA asks to wait.
     pub retry_after: Option<Duration>,
 }
 
@@ -93,7 +91,6 @@ pub trait Desk {
     /// # Errors
     /// It doesn't.
     fn show(&self, challenge: &Challenge) -> Result<(), String>;
-    /// Says that the worker need no longer answer it.
     fn hide(&self, challenge: &Challenge);
 }
 
@@ -101,7 +98,6 @@ pub trait Desk {
 pub struct Wish<'a> {
     pub name: &'a Name,
     pub kind: Kind,
-    /// The certificate whose place it takes.
     pub replaces: Option<CertificateIdentifier<'static>>,
     pub profile: Option<&'a str>,
 }
@@ -214,7 +210,6 @@ fn request(name: &Name, key: &KeyPair) -> Result<Vec<u8>, Failure> {
     Ok(params.serialize_request(key).map_err(told)?.der().to_vec())
 }
 
-/// Checks that the chain is what was asked for, and of use.
 fn check(chain: &str, name: &Name, key: &KeyPair, now: SystemTime) -> Result<(), String> {
     let facts = Facts::of(chain)?;
     if !facts.is_for(name) {

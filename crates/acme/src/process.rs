@@ -20,7 +20,6 @@ use crate::talk::{Begin, Challenge, Command, Kind, Lines, Managed, Report, Stand
 
 /// The program name under which this executable is the process.
 pub const PROGRAM: &str = "lacquer-acme";
-/// The environment's variable with the socket's number.
 pub const SOCKET: &str = "LACQUER_ACME_FD";
 
 /// Orders at a time.
@@ -84,7 +83,6 @@ impl Entry {
         self.standing.renew_at = at.map(seconds);
     }
 
-    /// The next task, and when it is due.
     fn due(&self, now: SystemTime) -> (SystemTime, Task) {
         // A clock that was set back mustn't put it off for ever.
         let latest = now + LONGEST_ASKED.mul_f64(1.25);
@@ -279,7 +277,6 @@ impl Office {
         self.changed.notify_all();
     }
 
-    /// One task after the other, for ever.
     fn work(&self) {
         loop {
             let (name, task) = self.next();
@@ -294,7 +291,6 @@ impl Office {
         }
     }
 
-    /// Waits for something that is due, and takes it.
     fn next(&self) -> (Name, Task) {
         let mut work = lock(&self.work);
         loop {
@@ -428,7 +424,6 @@ impl Office {
         Ok(account)
     }
 
-    /// Asks the CA when it would have a certificate renewed.
     fn ask_window(&self, name: &Name) {
         let id = lock(&self.work).entries.iter().find(|entry| entry.name == *name).and_then(|entry| entry.id.clone());
         let Some(id) = id else { return };

@@ -3,9 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-/// The longest wait after failures.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
-/// The longest wait that a CA may ask for.
 pub const LONGEST_ASKED: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

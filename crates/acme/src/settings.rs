@@ -8,7 +8,6 @@ use crate::name::Name;
 use crate::talk::Kind;
 
 pub const DEFAULT_DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
-/// The directory for certificates and the account.
 pub const DEFAULT_STATE: &str = "/var/lib/lacquer/acme";
 pub const DEFAULT_RETRY: Duration = Duration::from_secs(60);
 
@@ -25,7 +24,6 @@ pub enum Allowed {
 pub struct Settings {
     /// Each gets a certificate of its own, so that one that fails harms no other.
     pub names: Vec<Name>,
-    /// The address that the CA writes to.
     pub mail: Option<String>,
     pub directory: String,
     /// CAs that are trusted for the way to it; none: the system's.
@@ -39,17 +37,14 @@ pub struct Settings {
     pub profile: Option<String>,
     pub challenge: Allowed,
     pub retry: Duration,
-    /// Names that get a certificate once a client asks for one.
     pub on_demand: OnDemand,
 }
 
-/// A list of names, and of all that end in something.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct OnDemand {
     names: std::collections::BTreeSet<String>,
     /// Ends of names, with the dot.
     ends: Vec<String>,
-    /// True if VCL is asked about all others.
     asks_vcl: bool,
 }
 
@@ -80,7 +75,6 @@ impl OnDemand {
         self.names.contains(name.as_str()) || self.ends.iter().any(|end| name.as_str().ends_with(end.as_str()))
     }
 
-    /// True if VCL may allow what the list doesn't.
     pub fn asks_vcl(&self) -> bool {
         self.asks_vcl
     }
@@ -124,10 +118,6 @@ impl Settings {
         Ok(())
     }
 
-    /// Takes in one setting, by the key that it has in a file.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "name" | "names" => {
@@ -163,10 +153,6 @@ impl Settings {
         Ok(())
     }
 
-    /// Checks that nothing is missing.
-    ///
-    /// # Errors
-    /// The setting that is missing.
     pub fn check(&self) -> Result<(), String> {
         if self.names.is_empty() && self.on_demand.is_empty() {
             return Err("no name to get a certificate for".to_owned());

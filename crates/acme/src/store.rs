@@ -51,41 +51,24 @@ impl Store {
         &self.place
     }
 
-    /// The account's credentials, if there are any.
-    ///
-    /// # Errors
-    /// They can't be read.
     pub fn account(&self) -> io::Result<Option<String>> {
         self.read(ACCOUNT)
     }
 
-    /// Keeps them.
-    ///
-    /// # Errors
-    /// The same as for any file.
     pub fn put_account(&self, credentials: &str) -> io::Result<()> {
         self.write(ACCOUNT, credentials.as_bytes())
     }
 
-    /// Names that there is a certificate for.
     pub fn names(&self) -> Vec<Name> {
         let files = fs::read_dir(&self.place).into_iter().flatten().flatten();
         let name = |file: fs::DirEntry| Name::parse(file.file_name().to_str()?.strip_suffix(".pem")?).ok();
         files.filter_map(name).collect()
     }
 
-    /// Key and chain of a name.
-    ///
-    /// # Errors
-    /// They can't be read.
     pub fn certificate(&self, name: &Name) -> io::Result<Option<String>> {
         self.read(&format!("{name}.pem"))
     }
 
-    /// Keeps them.
-    ///
-    /// # Errors
-    /// The same as for any file.
     pub fn put_certificate(&self, name: &Name, pem: &str) -> io::Result<()> {
         self.write(&format!("{name}.pem"), pem.as_bytes())
     }
@@ -96,10 +79,6 @@ impl Store {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Keeps it.
-    ///
-    /// # Errors
-    /// The same as for any file.
     pub fn put_standing(&self, name: &Name, standing: &Standing) -> io::Result<()> {
         self.write(&format!("{name}.state"), &serde_json::to_vec(standing)?)
     }
@@ -128,7 +107,6 @@ impl Store {
     }
 }
 
-/// The certificates of a text in PEM, without the keys in it.
 pub fn without_key(pem: &str) -> String {
     const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     const END: &str = "-----END CERTIFICATE-----";

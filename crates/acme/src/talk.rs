@@ -25,7 +25,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The RFCs' word for it.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Http01 => "http-01",
@@ -39,7 +38,6 @@ impl Kind {
 pub struct Challenge {
     pub kind: Kind,
     pub name: Name,
-    /// The CA's part of it.
     pub token: String,
     /// Token and thumbprint of the account's key.
     pub answer: String,
@@ -65,13 +63,10 @@ pub struct Standing {
     pub tried_at: Option<f64>,
     /// No attempt before then.
     pub next_at: Option<f64>,
-    /// The time at which the certificate that there is will be renewed.
     pub renew_at: Option<f64>,
-    /// The last error; none after a success.
     pub error: Option<String>,
 }
 
-/// A name to keep a certificate for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Managed {
     pub name: Name,
@@ -99,14 +94,11 @@ pub struct Begin {
     pub directory: String,
     /// Certificates that are trusted for the way to it, in PEM; none: the system's.
     pub trusted: Option<String>,
-    /// The address that the CA writes to.
     pub mail: Option<String>,
     pub binding: Option<Binding>,
-    /// The name of the CA's profile that is asked for.
     pub profile: Option<String>,
     /// Challenges that can be answered, the better one first.
     pub kinds: Vec<Kind>,
-    /// Time to wait after a first failure.
     pub retry: Duration,
     /// The account, as an earlier [`Report::Account`] gave it.
     pub account: Option<String>,
@@ -119,12 +111,9 @@ pub enum Command {
     /// The thing asked for under that number is done, or couldn't be.
     Done {
         number: u64,
-        /// The reason why not.
         error: Option<String>,
     },
-    /// Renew this one now.
     Renew(Name),
-    /// Keep a certificate for this one, too.
     Add(Box<Managed>),
 }
 
@@ -134,7 +123,6 @@ pub enum Report {
     Account(String),
     /// Have the worker answer this; [`Command::Done`] is expected.
     Challenge(u64, Challenge),
-    /// The challenge needs no answer any longer.
     Over(Challenge),
     /// Store and use this one; [`Command::Done`] is expected.
     Issued {
@@ -143,7 +131,6 @@ pub enum Report {
         /// Key and chain in PEM; a secret.
         pem: String,
     },
-    /// The standing of a name now.
     Standing(Name, Standing),
     /// The CA can't be reached or doesn't work, or (`None`) does again.
     Ca(Option<String>),
@@ -163,14 +150,12 @@ impl std::fmt::Debug for Report {
     }
 }
 
-/// A message as a line.
 pub fn line(message: &impl Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(message).expect("our messages have text for keys");
     line.push(b'\n');
     line
 }
 
-/// Lines of what was read in pieces.
 #[derive(Debug, Default)]
 pub struct Lines {
     bytes: Vec<u8>,
@@ -212,7 +197,6 @@ pub fn seconds(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// The time of so many seconds since 1970.
 pub fn time(seconds: f64) -> SystemTime {
     let distance = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     SystemTime::UNIX_EPOCH.checked_add(distance).unwrap_or(SystemTime::UNIX_EPOCH)

@@ -15,7 +15,6 @@ use toolkit::print;
 
 use crate::is_good;
 
-/// A connection that is authenticated.
 #[derive(Debug)]
 pub struct Connection {
     pub stream: TcpStream,
@@ -46,7 +45,6 @@ fn connect(address: &str, timeout: Option<Duration>) -> Result<TcpStream, String
     Err(failure)
 }
 
-/// The message about a file of the secret that can't be read.
 fn unreadable(path: &str, error: &io::Error) -> String {
     let text = format!("Cannot open \"{path}\": {}", strerror(error));
     match error.kind() {

@@ -50,7 +50,6 @@ impl Door {
     }
 }
 
-/// True if a command did what it was asked for.
 pub fn is_good(status: Status) -> bool {
     matches!(status, Status::Ok | Status::Truncated)
 }

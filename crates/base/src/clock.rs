@@ -24,7 +24,6 @@ impl Mono {
         self.0 - earlier.0
     }
 
-    /// `self` moved by `seconds`.
     pub fn plus(self, seconds: f64) -> Mono {
         Mono(self.0 + seconds)
     }
@@ -39,12 +38,10 @@ impl std::ops::Add<Duration> for Mono {
 }
 
 impl Real {
-    /// Seconds from `earlier` to `self`; negative when `earlier` is later.
     pub fn since(self, earlier: Real) -> f64 {
         self.0 - earlier.0
     }
 
-    /// `self` moved by `seconds`.
     pub fn plus(self, seconds: f64) -> Real {
         Real(self.0 + seconds)
     }
@@ -84,7 +81,6 @@ const SKEW_STEP: f64 = 0.01;
 const MANUAL_EPOCH: f64 = 1e9;
 
 impl Clock {
-    /// The clocks of the machine.
     pub fn system() -> Self {
         Clock(Source::System { skew: Arc::default() })
     }
@@ -102,7 +98,6 @@ impl Clock {
         };
     }
 
-    /// The present monotonic time.
     pub fn mono(&self) -> Mono {
         match &self.0 {
             Source::System { .. } => Mono(seconds(ClockId::CLOCK_MONOTONIC)),
@@ -115,7 +110,6 @@ impl Clock {
         Mono(real.0 - self.skew(|skew| (skew.at() - real.0).abs() < SKEW_HOLDS))
     }
 
-    /// A monotonic time as wall-clock time, by the same difference.
     pub fn real_of(&self, mono: Mono) -> Real {
         Real(mono.0 + self.skew(|_| true))
     }
@@ -135,7 +129,6 @@ impl Clock {
         seconds
     }
 
-    /// The present wall-clock time.
     pub fn real(&self) -> Real {
         match &self.0 {
             // Not by way of `SystemTime`, which takes three times as many steps: each request looks four times.

@@ -4,13 +4,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// True if this build counts.
 pub const COUNTED: bool = cfg!(debug_assertions);
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static LOCKS: AtomicU64 = AtomicU64::new(0);
 
-/// The counts so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Memory asked of the allocator, growing included.
@@ -18,12 +16,10 @@ pub struct Costs {
     pub locks: u64,
 }
 
-/// Everything counted since this process began.
 pub fn so_far() -> Costs {
     Costs { allocations: ALLOCATIONS.load(Relaxed), locks: LOCKS.load(Relaxed) }
 }
 
-/// Memory is asked for.
 #[inline(always)]
 pub fn allocation() {
     if COUNTED {

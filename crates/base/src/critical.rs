@@ -15,7 +15,6 @@ thread_local! {
 #[derive(Debug)]
 pub struct Containment(PhantomData<*const ()>);
 
-/// Begins a piece of work whose panic is caught and dealt with.
 pub fn contain() -> Containment {
     CONTAINED.with(|depth| depth.set(depth.get() + 1));
     Containment(PhantomData)
@@ -36,7 +35,6 @@ impl Drop for Containment {
 #[derive(Debug)]
 pub struct Critical(PhantomData<*const ()>);
 
-/// Begins a change of shared state.
 pub fn enter() -> Critical {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
     Critical(PhantomData)
@@ -58,7 +56,6 @@ impl Drop for Critical {
 #[derive(Debug, Default)]
 pub struct Lock<T>(parking_lot::Mutex<T>);
 
-/// The guard that holds a [`Lock`].
 #[derive(Debug)]
 pub struct Guard<'a, T> {
     inner: parking_lot::MutexGuard<'a, T>,
@@ -66,25 +63,21 @@ pub struct Guard<'a, T> {
 }
 
 impl<T> Lock<T> {
-    /// A free lock around `value`.
     pub const fn new(value: T) -> Self {
         Lock(parking_lot::Mutex::new(value))
     }
 
-    /// Waits for the lock.
     pub fn lock(&self) -> Guard<'_, T> {
         crate::costs::lock();
         Guard { inner: self.0.lock(), _critical: enter() }
     }
 
-    /// The lock if it is free.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let inner = self.0.try_lock()?;
         crate::costs::lock();
         Some(Guard { inner, _critical: enter() })
     }
 
-    /// The value, when nobody else can reach it.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }

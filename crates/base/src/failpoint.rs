@@ -31,7 +31,6 @@ mod active {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-    /// One entry of `LACQUER_FAILPOINTS`.
     #[derive(Debug)]
     struct Failpoint {
         place: String,
@@ -41,7 +40,6 @@ mod active {
     }
 
     static FAILPOINTS: OnceLock<Vec<Failpoint>> = OnceLock::new();
-    /// The environment was read and names no failpoint.
     static HAS_NO_FAILPOINTS: AtomicBool = AtomicBool::new(false);
     /// A thread has planted a fault at some time. Threads read their own fault, so the order of this store is of no
     /// consequence to others.
@@ -93,7 +91,6 @@ mod active {
         }
     }
 
-    /// Calls itself until the stack ends.
     #[inline(never)]
     fn overflow_stack(depth: usize) -> usize {
         let frame = std::hint::black_box([depth; 512]);

@@ -12,7 +12,6 @@ pub struct Flags {
     pub period: bool,
 }
 
-/// True if the whole subject matches.
 pub fn matches(pattern: &[u8], subject: &[u8], flags: Flags) -> bool {
     let (mut p, mut s) = (0, 0);
     // Where the last star stands, and how far it has eaten: one place to go back to is enough.

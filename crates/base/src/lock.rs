@@ -11,19 +11,16 @@ use crate::costs;
 pub struct Mutex<T>(parking_lot::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// A free lock around `value`.
     pub const fn new(value: T) -> Self {
         Mutex(parking_lot::Mutex::new(value))
     }
 
-    /// Waits for the lock.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         costs::lock();
         self.0.lock()
     }
 
-    /// The lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let guard = self.0.try_lock()?;
@@ -31,7 +28,6 @@ impl<T> Mutex<T> {
         Some(guard)
     }
 
-    /// The value, when nobody else can reach it.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }

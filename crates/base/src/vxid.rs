@@ -30,7 +30,6 @@ impl std::fmt::Display for Vxid {
     }
 }
 
-/// Hands out ids, in order of need, over all threads of a worker.
 #[derive(Debug)]
 pub struct VxidSource {
     next: AtomicU64,
@@ -47,7 +46,6 @@ impl VxidSource {
         if id & LOG_MASK == 0 { Vxid(self.next.fetch_add(1, Ordering::Relaxed)) } else { Vxid(id) }
     }
 
-    /// The id handed out last.
     pub fn last(&self) -> u64 {
         self.next.load(Ordering::Relaxed) - 1
     }

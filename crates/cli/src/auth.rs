@@ -5,9 +5,7 @@ use sha2::{Digest, Sha256};
 
 use crate::reply::{Reply, Status};
 
-/// Letters in a challenge.
 pub const CHALLENGE_LEN: usize = 32;
-/// Bytes in a secret file that we make.
 pub const SECRET_LEN: usize = 256;
 
 /// A challenge: 32 lower-case letters.
@@ -15,14 +13,12 @@ pub const SECRET_LEN: usize = 256;
 pub struct Challenge([u8; CHALLENGE_LEN]);
 
 impl Challenge {
-    /// A fresh one from the system's random numbers.
     pub fn random() -> std::io::Result<Self> {
         let mut bytes = [0; CHALLENGE_LEN];
         getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
         Ok(Self::from_random(bytes))
     }
 
-    /// One made of these random bytes.
     pub fn from_random(bytes: [u8; CHALLENGE_LEN]) -> Self {
         Self(bytes.map(|b| b'a' + b % 26))
     }
@@ -32,7 +28,6 @@ impl Challenge {
         body.get(..CHALLENGE_LEN)?.try_into().ok().map(Self)
     }
 
-    /// The reply that asks for authentication.
     pub fn reply(&self) -> Reply {
         let mut body = self.0.to_vec();
         body.extend_from_slice(b"\n\nAuthentication required.\n");

@@ -6,7 +6,6 @@ use crate::reply::{HEAD_LEN, Reply, Status};
 /// The longest reply that is read.
 const LONGEST: usize = 256 << 20;
 
-/// `word` as one argument: in double quotes, with all escaped that needs it.
 pub fn quote(word: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(word.len() + 2);
     out.push(b'"');
@@ -49,7 +48,6 @@ pub fn encode<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
 pub enum ReplyError {
     Head,
     Status(u16),
-    /// Longer than anyone answers.
     TooLong,
     /// The body does not end in a newline.
     End,
@@ -68,7 +66,6 @@ impl std::fmt::Display for ReplyError {
 
 impl std::error::Error for ReplyError {}
 
-/// Turns bytes into replies.
 #[derive(Debug, Default)]
 pub struct ReplyDecoder {
     buffer: Vec<u8>,

@@ -105,12 +105,10 @@ impl DecodeError {
     }
 }
 
-/// Turns bytes into commands. What is not a whole command yet waits.
 #[derive(Debug, Default)]
 pub struct Decoder {
     authenticated: bool,
     line: Vec<u8>,
-    /// The command whose text is being read.
     here: Option<HereDocument>,
     ready: VecDeque<Result<Request, DecodeError>>,
     /// Bytes that came after a command while that one was still to be looked at.
@@ -135,7 +133,6 @@ impl Decoder {
         Self { authenticated: true, ..Self::default() }
     }
 
-    /// Says that from here on anything goes.
     pub fn set_authenticated(&mut self) {
         self.authenticated = true;
     }

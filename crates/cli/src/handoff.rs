@@ -14,7 +14,6 @@ use crate::words::split;
 
 /// Version of the form; any change counts it up.
 const VERSION: u32 = 12;
-/// The beginning of the message.
 const MAGIC: &str = "LACQUER-HANDOFF";
 const LONGEST: usize = 16 << 20;
 
@@ -30,10 +29,8 @@ pub struct Transport {
 
 impl Transport {
     pub const HTTP: Transport = Transport { has_proxy_header: false, is_tls: false, is_quic: false };
-    /// A PROXY header, then HTTP.
     pub const PROXY: Transport = Transport { has_proxy_header: true, ..Self::HTTP };
     pub const HTTPS: Transport = Transport { is_tls: true, ..Self::HTTP };
-    /// A PROXY header, then HTTP over TLS.
     pub const PROXY_HTTPS: Transport = Transport { has_proxy_header: true, ..Self::HTTPS };
     pub const QUIC: Transport = Transport { is_quic: true, ..Self::HTTPS };
 
@@ -53,7 +50,6 @@ pub struct Listener {
     pub is_uds: bool,
 }
 
-/// A store, as `-s` names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Store {
     /// Name (`s0`, `Transient`, ...).
@@ -61,7 +57,6 @@ pub struct Store {
     pub kind: Kind,
     /// Size in bytes; `None` is unlimited.
     pub size: Option<u64>,
-    /// File of a store that has one.
     pub path: Option<PathBuf>,
     /// The file's descriptor, open for reading and writing.
     pub fd: Option<i32>,
@@ -80,7 +75,6 @@ pub struct DiskStart {
     pub life: u64,
 }
 
-/// The fleet that a worker belongs to.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct FleetStart {
     /// The text of `--fleet`.
@@ -121,7 +115,6 @@ impl Secret {
         }
     }
 
-    /// The secret of that letter.
     pub fn of_letter(letter: u8) -> Option<Secret> {
         let all = [Self::Certificates, Self::TicketKeys, Self::Challenges, Self::Signer, Self::OriginKeys];
         all.into_iter().find(|kind| kind.letter() == letter)
@@ -143,7 +136,6 @@ pub struct Quic {
 }
 
 impl Quic {
-    /// The state before the first worker.
     pub fn new(secret: [u8; 32]) -> Self {
         Quic { secret, life: 0, set: 0, former: None }
     }
@@ -157,7 +149,6 @@ impl Quic {
         self.life = self.life.wrapping_add(1);
     }
 
-    /// The words of a line.
     pub fn words(&self) -> [Vec<u8>; 4] {
         let former = self.former.map_or_else(String::new, |life| life.to_string());
         let rest = [self.life.to_string(), self.set.to_string(), former];
@@ -165,7 +156,6 @@ impl Quic {
         [self.secret.to_vec(), life, set, former]
     }
 
-    /// Reads the words of [`Quic::words`].
     pub fn read(words: &[Vec<u8>]) -> Option<Self> {
         let [secret, life, set, former] = words else { return None };
         let set = number(set).filter(|set| *set < 2)?;
@@ -181,9 +171,7 @@ pub struct WorkerStart {
     pub stores: Vec<Store>,
     /// Workdir (`-n`), absolute, for messages: it is the current directory, and its path may lead through closed ones.
     pub workdir: PathBuf,
-    /// The identity (`-i`) of the server.
     pub identity: String,
-    /// Descriptor of the CLI socket.
     pub cli_fd: i32,
     /// Descriptor of the Panic segment's file, if there is one.
     pub panic_fd: Option<i32>,
@@ -205,11 +193,9 @@ pub struct WorkerStart {
     pub ticket_keys_fd: Option<i32>,
     /// Socket over which later ones come.
     pub secrets_fd: Option<i32>,
-    /// The identity to clients of QUIC, if there is a listener for it.
     pub quic: Option<Quic>,
     /// The key that signs tokens of waiting rooms.
     pub class_key: [u8; 32],
-    /// The fleet that it belongs to, if there is one.
     pub fleet: Option<FleetStart>,
     /// The second tier that it is a member of, if there is one: what `--peers` says, and the secret.
     pub peers: Option<FleetStart>,
@@ -219,7 +205,6 @@ pub struct WorkerStart {
     pub manager_start: Duration,
     /// User the worker runs as, if jailed.
     pub user: Option<String>,
-    /// Group the worker runs as, if jailed.
     pub group: Option<String>,
     /// Run under varnishtest (`debug=+vtc_mode`).
     pub vtc_mode: bool,
@@ -264,12 +249,9 @@ impl Default for WorkerStart {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HandoffError {
-    /// Not a message of ours.
     Magic,
-    /// The message is of another program version.
     Version(String),
     TooLong,
-    /// A line that can't be read.
     Line(String),
 }
 

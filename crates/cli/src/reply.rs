@@ -4,22 +4,16 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u16)]
 pub enum Status {
-    /// The line could not be split.
     Syntax = 100,
-    /// There is no such command.
     Unknown = 101,
-    /// The command isn't built.
     Unimplemented = 102,
     TooFew = 104,
     TooMany = 105,
     Param = 106,
-    /// The client must authenticate first.
     Auth = 107,
-    /// The command was carried out.
     Ok = 200,
     /// Done, and the text was cut at `cli_limit`.
     Truncated = 201,
-    /// Can't be done now.
     Cant = 300,
     /// The other process could not be reached.
     Comms = 400,
@@ -28,7 +22,6 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status of this number.
     pub fn from_number(number: u16) -> Option<Self> {
         use Status::*;
         [Syntax, Unknown, Unimplemented, TooFew, TooMany, Param, Auth, Ok, Truncated, Cant, Comms, Close]
@@ -41,7 +34,6 @@ impl Status {
     }
 }
 
-/// Bytes of a reply's head.
 pub const HEAD_LEN: usize = 13;
 
 /// A reply. The body is bytes: VCL source need not be UTF-8.
@@ -69,7 +61,6 @@ impl Reply {
         Self::new(Status::Cant, body)
     }
 
-    /// The answer to a command that nobody knows.
     pub fn unknown() -> Self {
         Self::new(Status::Unknown, "Unknown request.\nType 'help' for more info.\n")
     }
@@ -91,7 +82,6 @@ impl Reply {
         self
     }
 
-    /// The bytes to send.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = format!("{:<3} {:<8}\n", self.status.number(), self.body.len()).into_bytes();
         out.extend_from_slice(&self.body);

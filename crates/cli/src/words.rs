@@ -9,7 +9,6 @@ pub enum WordError {
     /// A quote within a word.
     Quote,
     MissingQuote,
-    /// Two quoted words without white space between them.
     MissingSeparator,
 }
 
@@ -55,7 +54,6 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Up to white space.
 fn bare_word(text: &[u8]) -> Result<(Vec<u8>, &[u8]), WordError> {
     let (mut word, mut rest) = (Vec::new(), text);
     while let Some(byte) = rest.first() {
@@ -72,7 +70,6 @@ fn bare_word(text: &[u8]) -> Result<(Vec<u8>, &[u8]), WordError> {
     Ok((word, rest))
 }
 
-/// Up to the closing quote.
 fn quoted_word(text: &[u8]) -> Result<(Vec<u8>, &[u8]), WordError> {
     let (mut word, mut rest) = (Vec::new(), text);
     loop {

@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-/// One thing that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // each is explained by its text below
 pub enum Complaint {

@@ -80,7 +80,6 @@ fn behind<'a>(src: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
     start.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
-/// The five entities of XML.
 const ENTITIES: [(&[u8], u8); 5] =
     [(b"&apos;", b'\''), (b"&quot;", b'"'), (b"&lt;", b'<'), (b"&gt;", b'>'), (b"&amp;", b'&')];
 

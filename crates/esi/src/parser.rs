@@ -21,9 +21,7 @@ const HELD: usize = LONGEST + 1;
 
 /// The receiver of a parser's finds. The bytes of all calls, in order, are the body.
 pub trait Sink {
-    /// These bytes are delivered.
     fn verbatim(&mut self, bytes: &[u8]);
-    /// These bytes are left out.
     fn skip(&mut self, bytes: &[u8]);
     /// A fragment comes after what was delivered so far.
     fn include(&mut self, include: &Include);
@@ -63,7 +61,6 @@ impl State {
     }
 }
 
-/// A few bytes whose meaning isn't known yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct PendingBytes {
     bytes: [u8; HELD],
@@ -85,7 +82,6 @@ impl PendingBytes {
     }
 }
 
-/// The ESI tag being read.
 #[derive(Debug, Default)]
 struct Tag {
     element: Option<Word>,
@@ -133,7 +129,6 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// A parser at the start of a body.
     pub fn new(features: Features) -> Self {
         Self {
             features,
@@ -149,7 +144,6 @@ impl Parser {
         }
     }
 
-    /// The next bytes of the body.
     pub fn feed(&mut self, mut input: &[u8], sink: &mut dyn Sink) {
         while let Some(&byte) = input.first() {
             let plain = self.plain_bytes(input);

@@ -27,7 +27,6 @@ pub struct Piece {
     pub plain_bytes: u64,
 }
 
-/// One step of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Deliver so many stored bytes. For a gzip program they are whole deflate blocks that end on a byte boundary and
@@ -37,13 +36,12 @@ pub enum Step {
         /// The data that they unpack to; gzip programs only.
         piece: Option<Piece>,
     },
-    /// Leave so many stored bytes out.
-    Skip { bytes: u64 },
-    /// Deliver a fragment here.
+    Skip {
+        bytes: u64,
+    },
     Include(Include),
 }
 
-/// The stored bytes aren't a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
@@ -97,7 +95,6 @@ impl ProgramBuilder {
         }
     }
 
-    /// Notes that so many stored bytes are left out.
     pub fn skip(&mut self, bytes: u64) {
         match &mut self.run {
             Run::Skip(run) => *run += bytes,
@@ -202,10 +199,6 @@ impl<'a> Program<'a> {
         Ok(self)
     }
 
-    /// The next step; `None` at the end.
-    ///
-    /// # Errors
-    /// Not a program; the delivery can't go on.
     pub fn next_step(&mut self) -> Result<Option<Step>, Corrupt> {
         let Some((&tag, rest)) = self.rest.split_first() else { return Ok(None) };
         self.rest = rest;
@@ -220,10 +213,6 @@ impl<'a> Program<'a> {
         }))
     }
 
-    /// All steps.
-    ///
-    /// # Errors
-    /// Not a program.
     pub fn steps(mut self) -> Result<Vec<Step>, Corrupt> {
         std::iter::from_fn(|| self.next_step().transpose()).collect()
     }

@@ -27,23 +27,18 @@ pub(crate) const AFTER_LT: &[(&[u8], Word)] = &[
     (b"![CDATA[", Word::Cdata),
 ];
 
-/// Names of ESI elements.
 pub(crate) const ELEMENTS: &[(&[u8], Word)] =
     &[(b"include", Word::Include), (b"remove", Word::Remove), (b"comment", Word::EsiComment)];
 
-/// Attributes of include that mean something.
 pub(crate) const ATTRIBUTES: &[(&[u8], Word)] = &[(b"src=", Word::Src), (b"onerror=", Word::OnError)];
 
 pub(crate) const LONGEST: usize = 8;
 
-/// The progress of recognition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// More bytes are needed.
     Partial,
     /// This word, of so many bytes; what follows it belongs to what comes next.
     Word(Word, usize),
-    /// The bytes begin none of them.
     Nothing,
 }
 
@@ -59,17 +54,14 @@ pub(crate) fn find(table: &[(&'static [u8], Word)], seen: &[u8]) -> Match {
     Match::Nothing
 }
 
-/// White space of XML.
 pub(crate) fn is_space(c: u8) -> bool {
     matches!(c, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// True for bytes that an XML name may begin with.
 pub(crate) fn starts_name(c: u8) -> bool {
     c.is_ascii_alphabetic() || c == b'_' || c == b':' || c >= 0x80
 }
 
-/// True for bytes that an XML name is made of.
 pub(crate) fn in_name(c: u8) -> bool {
     starts_name(c) || c.is_ascii_digit() || c == b'-' || c == b'.'
 }

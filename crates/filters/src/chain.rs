@@ -26,7 +26,6 @@ struct Link {
 pub struct Acct {
     pub name: &'static str,
     pub calls: u64,
-    /// Bytes that it made.
     pub bytes: u64,
 }
 
@@ -55,7 +54,6 @@ impl Chain {
         self.links.iter().map(|link| link.filter.name())
     }
 
-    /// True if bodies go through as they are.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty()
     }
@@ -132,7 +130,6 @@ impl Chain {
         std::mem::take(&mut self.micros)
     }
 
-    /// Records to be logged as they come.
     pub fn take_notes(&mut self) -> Vec<Note> {
         let mut notes = Vec::new();
         self.links.iter_mut().for_each(|link| link.filter.take_notes(&mut notes));
@@ -148,7 +145,6 @@ impl Chain {
         })
     }
 
-    /// Positions in the stored body, if it is gzip.
     pub fn gzip_bits(&self) -> Option<GzipBits> {
         self.links.last().and_then(|link| link.filter.gzip_bits())
     }
@@ -165,23 +161,19 @@ impl Chain {
         all.find_map(|(i, link)| Some((i, link.filter.take_subrequests())).filter(|(_, asked)| !asked.is_empty()))
     }
 
-    /// Gives the filter the answers to its requests.
     pub fn answer(&mut self, filter: usize, answers: Vec<Option<Vec<u8>>>) {
         self.links[filter].filter.answer(answers);
     }
 
-    /// True if a filter has metadata for the stored object.
     pub fn has_metadata(&self) -> bool {
         self.links.iter().any(|link| link.filter.has_metadata())
     }
 
-    /// The metadata of filters for the stored object, under their names.
     pub fn take_metadata(&mut self) -> Vec<(&'static str, Vec<u8>)> {
         let all = self.links.iter_mut().map(|link| (link.filter.name(), link.filter.take_metadata()));
         all.filter_map(|(name, metadata)| Some((name, metadata?))).collect()
     }
 
-    /// The ESI program of the stored body, if there is any.
     pub fn take_esi(&mut self) -> Option<Vec<u8>> {
         self.links.iter_mut().find_map(|link| link.filter.take_esi())
     }

@@ -44,13 +44,11 @@ pub(crate) enum Operation {
 }
 
 pub(crate) trait Encoder {
-    /// Takes from `input` and writes to `out`, which isn't empty.
     fn run(&mut self, input: &[u8], operation: Operation, out: &mut [u8]) -> Result<Progress, FilterError>;
 
     /// True if the last call, a flush, has written all that it had to.
     fn is_flushed(&self) -> bool;
 
-    /// True if all of it is written.
     fn is_ended(&self) -> bool;
 }
 
@@ -75,7 +73,6 @@ impl PackParams {
     const WINDOW: u32 = 19;
     const LEAST_WINDOW: u32 = 16;
 
-    /// Bits of a window for as many bytes.
     fn window(&self) -> u32 {
         let needed = self.bytes.map_or(Self::WINDOW, |bytes| u64::BITS - bytes.saturating_sub(1).leading_zeros());
         needed.clamp(Self::LEAST_WINDOW, Self::WINDOW)

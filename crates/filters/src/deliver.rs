@@ -49,17 +49,14 @@ pub struct DeliverInput<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeVerdict {
-    /// The whole body, 200.
     Whole,
     /// The bytes from the first up to and with the second, 206.
     Part(u64, u64),
-    /// The parts of several ranges, 206.
     Parts(Multipart),
     /// The range is invalid: no body, 416.
     Unsatisfiable,
 }
 
-/// An open chain and what goes with it.
 #[derive(Default)]
 pub struct DeliverOpened {
     pub chain: Chain,
@@ -67,9 +64,7 @@ pub struct DeliverOpened {
     pub edits: Vec<Edit>,
     /// Bytes that will come out; `None`: not known, so chunked or up to close.
     pub body_bytes: Option<u64>,
-    /// The engine is to follow the ESI program.
     pub do_esi: bool,
-    /// Filters of modules that can't work on this body, and why.
     pub left_out: Vec<Skipped>,
 }
 

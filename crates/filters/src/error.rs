@@ -10,11 +10,8 @@ use message::Coding;
 pub enum FilterError {
     /// Not gzip, damaged, or its checksum is wrong; zlib's word for it.
     InvalidGzip(&'static str),
-    /// Bytes after the end of the gzip data.
     JunkAfterGzip,
-    /// The gzip data has no end (filter gunzip).
     GunzipTruncated,
-    /// The gzip data has no end (filter testgunzip).
     TestTruncated,
     GzipFailed,
     /// Not what the coding is, damaged, or of a window that is too large.
@@ -26,7 +23,6 @@ pub enum FilterError {
     PackFailed(Coding),
     /// The body ended before the range did: the session closes with RANGE_SHORT.
     RangeShort,
-    /// A module's filter gave up.
     Module {
         name: &'static str,
         reason: &'static str,
@@ -77,7 +73,6 @@ impl std::error::Error for FilterError {}
 pub enum OpenError {
     /// No such filter: the list from its name on.
     NotFound(String),
-    /// A filter refuses to work on this body.
     Refused {
         name: &'static str,
         /// The text of a VCL_Error record that comes first.

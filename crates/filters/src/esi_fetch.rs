@@ -21,7 +21,6 @@ const PARSED_A_MICRO: u32 = 40;
 
 /// Runs that one step ends at most: a flush of the compressor each.
 const ITEMS: usize = 8;
-/// Microseconds that such a flush takes.
 const FLUSH_MICROS: u32 = 8;
 
 /// A last block without anything in it, in RFC 1951's own codes: 10 bits.
@@ -130,7 +129,6 @@ enum Phase {
     Body,
     /// The parser is done; what it left is packed.
     Ending,
-    /// Only the trailer is left to be written.
     Ended,
 }
 
@@ -152,15 +150,12 @@ struct Packing {
     notes: Vec<Note>,
     /// Sum of the whole body, for the trailer.
     whole: Sum,
-    /// Sum of the open run.
     run: Sum,
     run_is_verbatim: bool,
     run_packed: u64,
     /// Offset of the open run in the stored body.
     run_start: u64,
-    /// True if the first run may begin.
     is_begun: bool,
-    /// True if anything was compressed since the last flush.
     dirty: bool,
 }
 
@@ -279,7 +274,6 @@ impl Packing {
 }
 
 impl EsiGzip {
-    /// An ESI filter; `url` is bereq's.
     pub(crate) fn new(url: &[u8], features: Features, params: GzipParams) -> Self {
         let mut builder = ProgramBuilder::new(url, true);
         builder.skip(stitch::HEADER.len() as u64);
@@ -331,7 +325,6 @@ impl EsiGzip {
         n
     }
 
-    /// The end of the last run, then the trailer.
     fn end(&mut self, out: &mut [u8], made: &mut usize) -> Result<State, FilterError> {
         if matches!(self.phase, Phase::Ending) {
             if !self.work.end_run(out, made)? {

@@ -89,7 +89,6 @@ fn is_worth(coding: Coding, target: Coding) -> bool {
     coding == Coding::Identity || target != Coding::Gzip
 }
 
-/// True if a decompressed body can be compressed again.
 fn can_make(coding: Coding, supported: Codings) -> bool {
     coding == Coding::Gzip || supported.has(coding)
 }
@@ -131,7 +130,6 @@ pub struct FetchInput<'a> {
     pub esi: esi::Features,
 }
 
-/// An open chain and what goes with it.
 #[derive(Default)]
 pub struct FetchOpened {
     pub chain: Chain,
@@ -141,7 +139,6 @@ pub struct FetchOpened {
     /// A filter changed Content-Encoding: a later 304's must not replace it.
     pub is_recoded: bool,
     pub is_esi: bool,
-    /// Filters of modules that can't work on this body, and why.
     pub left_out: Vec<Skipped>,
 }
 
@@ -236,7 +233,6 @@ pub fn open_fetch(
     Ok(opened)
 }
 
-/// The reason why a module's filter leaves a body alone.
 pub(crate) fn no_work(is_part: bool, coding: Option<Coding>) -> Option<&'static str> {
     match coding {
         _ if is_part => Some("the response is partial"),
@@ -248,7 +244,6 @@ pub(crate) fn no_work(is_part: bool, coding: Option<Coding>) -> Option<&'static 
 
 const ESI_ON_PART: &str = "Attempted ESI on partial (206) response";
 
-/// Changes of the head that go with a change of the body's coding.
 const RECODED: [Edit; 3] = [Edit::Unset("Content-Encoding"), Edit::Unset("Content-Length"), Edit::WeakenEtag];
 
 /// Changes of the head that go with a module's filter.

@@ -54,12 +54,10 @@ pub struct Gzip {
 }
 
 enum Phase {
-    /// Header not yet written.
     Head,
     Body,
     /// All input is in; the compressor still gives.
     Flush,
-    /// Bytes of the trailer that are written.
     Tail(usize),
 }
 

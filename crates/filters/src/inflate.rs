@@ -27,11 +27,9 @@ const END_OF_BLOCK: u16 = 256;
 const BLOCKS: u32 = 64;
 
 enum Stop {
-    /// More input is needed.
     Input,
     Output,
     Budget,
-    /// The bytes aren't deflate.
     Bad(&'static str),
 }
 
@@ -62,7 +60,6 @@ pub(crate) struct Unzip {
     /// The block uses RFC 1951's own codes, not those two.
     is_fixed: bool,
     is_last: bool,
-    /// The last bytes of the output, as a ring.
     window: Window,
     total_out: u64,
     crc: u32,
@@ -141,7 +138,6 @@ impl Unzip {
         self.total_out
     }
 
-    /// Positions of the blocks, as far as they are known.
     pub(crate) fn bits(&self) -> GzipBits {
         GzipBits { plain_bytes: self.total_out, ..self.marks }
     }
@@ -157,7 +153,6 @@ impl Unzip {
         self.note.take()
     }
 
-    /// One step: until something is missing.
     fn advance(&mut self, run: &mut Run<'_, '_>) -> Result<(), Stop> {
         match &mut self.mode {
             Mode::Header(header) => {
@@ -434,7 +429,6 @@ struct Run<'i, 'o> {
     rest: &'i [u8],
     out: &'o mut [u8],
     made: usize,
-    /// Blocks that may still begin.
     blocks: u32,
 }
 

@@ -85,7 +85,6 @@ impl InjectedFilters {
         (&mut *all[at].filter as &mut dyn Any).downcast_mut().expect("found by its type")
     }
 
-    /// The filter of this type, if it was injected.
     pub fn find<T: Filter>(&mut self) -> Option<&mut T> {
         self.entries_mut().find_map(|entry| (&mut *entry.filter as &mut dyn Any).downcast_mut())
     }

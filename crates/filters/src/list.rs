@@ -10,21 +10,15 @@ use crate::Packed;
 /// A filter by its name. One that joins is a variant here, and the compiler points at what has to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterName<'a> {
-    /// Follows a page's ESI program, or makes it.
     Esi,
     /// Makes a page's ESI program and packs the page with gzip, so that it can be cut at fragments.
     EsiGzip,
     Gunzip,
     Gzip,
-    /// Cuts out what a Range asks for.
     Range,
-    /// Checks that gzip can be undone.
     TestGunzip,
-    /// Packs with one of the other codings.
     Pack(Packed),
-    /// Undoes one of them.
     Unpack(Packed),
-    /// Checks that one of them can be undone.
     Check(Packed),
     /// One that a module injected, if there is any of that name.
     Injected(&'a [u8]),
@@ -74,7 +68,6 @@ impl<'a> FilterName<'a> {
         }
     }
 
-    /// The coding that it undoes, if any.
     pub const fn undone(self) -> Option<Coding> {
         match self {
             FilterName::Gunzip => Some(Coding::Gzip),
@@ -103,7 +96,6 @@ impl<'a> From<&'a [u8]> for FilterName<'a> {
 pub struct FilterList(Cow<'static, [u8]>);
 
 impl FilterList {
-    /// The list as it is written.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -112,12 +104,10 @@ impl FilterList {
         self.0.is_empty()
     }
 
-    /// The filters, first to last.
     pub fn names(&self) -> Names<'_> {
         Names(&self.0)
     }
 
-    /// True if one of them undoes a coding of the body.
     pub fn undoes_coding(&self) -> bool {
         self.names().any(|name| name.undone().is_some())
     }
@@ -143,12 +133,10 @@ impl<'a> FromIterator<FilterName<'a>> for FilterList {
     }
 }
 
-/// The filters of a list, see [`FilterList::names`].
 #[derive(Clone, Debug)]
 pub struct Names<'a>(&'a [u8]);
 
 impl<'a> Names<'a> {
-    /// The rest of the list.
     pub fn rest(&self) -> &'a [u8] {
         self.0
     }

@@ -23,7 +23,6 @@ pub(crate) fn trim() {
     drop(SPARES.take());
 }
 
-/// A raw deflate stream, as new.
 pub(crate) struct Packer {
     params: GzipParams,
     /// From the first bytes to the last: a body that hasn't begun to come, and one that is packed, hold none.
@@ -96,7 +95,6 @@ impl Packer {
     }
 }
 
-/// The one that was used last.
 fn kept(params: GzipParams) -> Option<Deflate> {
     let mut deflate = SPARES.with_borrow_mut(|spares| {
         let at = spares.iter().rposition(|(theirs, _)| *theirs == params)?;
@@ -145,11 +143,9 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// Compressors that were made.
         pub(super) static MADE: Cell<u32> = const { Cell::new(0) };
     }
 
-    /// 200 bodies are fetched at once, each of them packed when it has come: one compressor does.
     #[test]
     fn a_body_holds_a_compressor_only_while_it_is_packed() {
         use crate::{Filter, Gzip, State};

@@ -13,7 +13,6 @@ pub struct Multipart {
     /// The parts, none of which shares a byte with another.
     pub parts: Vec<Part>,
     pub heads: PartHeads,
-    /// Bytes behind the last part.
     pub tail: Vec<u8>,
 }
 
@@ -34,7 +33,6 @@ pub struct PartHeads {
 }
 
 impl PartHeads {
-    /// The one of that part.
     pub fn of(&self, part: Part) -> Vec<u8> {
         let range = format!("{}-{}", part.low, part.high);
         [&self.before, range.as_bytes(), &self.after].concat()
@@ -52,7 +50,6 @@ impl Multipart {
         self.parts.iter().map(part).sum::<u64>() + self.tail.len() as u64
     }
 
-    /// Puts the parts in the order in which the body has them.
     pub fn sort(&mut self) {
         self.parts.sort_by_key(|part| part.low);
     }
@@ -64,7 +61,6 @@ pub struct Range {
     /// `None`: a part has none.
     heads: Option<PartHeads>,
     tail: Vec<u8>,
-    /// Bytes of our own that go out next.
     own: Vec<u8>,
     own_at: usize,
     is_over: bool,
@@ -94,7 +90,6 @@ impl Range {
         range
     }
 
-    /// A part begins, or the tail.
     fn begin(&mut self) {
         self.own_at = 0;
         self.own = match self.parts.front() {

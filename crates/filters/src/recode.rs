@@ -7,7 +7,6 @@ use crate::codec::{Decoder, Encoder, Operation, PackParams, Packed};
 use crate::step::Flushed;
 use crate::{Filter, FilterError, SLICE, State, Step, UNPACKED_A_MICRO};
 
-/// Packs into `br` or `zstd`.
 pub struct Pack {
     packed: Packed,
     encoder: Box<dyn Encoder>,
@@ -22,7 +21,6 @@ impl Pack {
         Self { packed, encoder, bytes_a_micro, plain_bytes: 0, flushed: Flushed::default() }
     }
 
-    /// A step that gives out what was held back.
     fn flush_into(&mut self, room: &mut [u8]) -> Result<Step, FilterError> {
         let did = self.encoder.run(&[], Operation::Flush, room)?;
         let mut state = State::More;
@@ -132,7 +130,6 @@ pub struct Check {
     packed: Packed,
     decoder: Box<dyn Decoder>,
     scratch: Box<[u8]>,
-    /// Bytes that the last step decompressed.
     made: usize,
     plain_bytes: u64,
 }

@@ -11,7 +11,6 @@ const UNSURE: u64 = 16;
 /// The last, partly used byte and the trailer.
 const TAIL: u64 = 9;
 
-/// Takes the deflate blocks out of a gzip body while it streams by, and checks it.
 pub struct Scan {
     unzip: Unzip,
     scratch: Box<[u8]>,

@@ -15,12 +15,10 @@ pub struct Step {
     /// Bytes of the input that were used; the rest is to be given again.
     pub consumed: usize,
     pub produced: usize,
-    /// Needs of the filter to go on.
     pub state: State,
 }
 
 impl Step {
-    /// About how long it took, in microseconds, at so many bytes a microsecond.
     pub fn micros_at(&self, bytes_a_micro: u32) -> u32 {
         (self.consumed.max(self.produced) as u32 / bytes_a_micro).max(LEAST_MICROS)
     }
@@ -41,7 +39,6 @@ pub enum State {
     End,
 }
 
-/// A filter in a chain.
 pub trait Filter: Any {
     fn name(&self) -> &'static str;
 
@@ -72,7 +69,6 @@ pub trait Filter: Any {
         None
     }
 
-    /// Records for the log since the last call.
     fn take_notes(&mut self, notes: &mut Vec<Note>) {
         let _ = notes;
     }
@@ -116,12 +112,10 @@ pub trait Filter: Any {
 #[derive(Debug, Default)]
 pub(crate) struct Flushed {
     plain: u64,
-    /// A flush was asked for and hasn't been made.
     is_asked: bool,
 }
 
 impl Flushed {
-    /// Requests a flush, as readers wait.
     pub fn ask(&mut self) {
         self.is_asked = true;
     }
@@ -132,7 +126,6 @@ impl Flushed {
         self.is_asked && plain > self.plain
     }
 
-    /// Notes that the flush is complete.
     pub fn done(&mut self, plain: u64) {
         *self = Self { plain, is_asked: false };
     }
@@ -142,12 +135,10 @@ impl Flushed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subrequest {
     pub url: Vec<u8>,
-    /// Host of the response, if it is another than the page's.
     pub host: Option<Vec<u8>>,
     pub most: usize,
 }
 
-/// Something for the transaction's log, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     Gzip(String),
@@ -160,13 +151,10 @@ pub enum Note {
     VclError(String),
 }
 
-/// A change of the head that goes with a filter, in the order to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
     Unset(&'static str),
-    /// Content-Encoding names this coding.
     SetCoding(Coding),
-    /// A strong ETag becomes a weak one (`W/` in front).
     WeakenEtag,
     /// `Accept-Encoding` joins Vary unless it is there.
     VaryAcceptEncoding,
@@ -181,7 +169,6 @@ pub struct GzipBits {
     pub last: u64,
     /// First bit after the last deflate block.
     pub stop: u64,
-    /// Bytes of the body when it is not compressed.
     pub plain_bytes: u64,
 }
 

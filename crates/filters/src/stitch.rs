@@ -9,7 +9,6 @@ use crate::GzipBits;
 /// The header of gzip bodies that we make: no name, no time.
 pub const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 3];
 
-/// Bytes that [`tail`] gives.
 pub const TAIL_BYTES: usize = 13;
 
 /// Most plain bytes of one stored block.
@@ -35,7 +34,6 @@ pub fn stored_header(len: u16) -> [u8; 5] {
 pub struct Sum {
     /// CRC-32 of the plain bytes.
     pub crc: u32,
-    /// Number of the plain bytes.
     pub plain_bytes: u64,
 }
 
@@ -46,7 +44,6 @@ impl Sum {
         sum
     }
 
-    /// Adds plain bytes that follow.
     pub fn add(&mut self, bytes: &[u8]) {
         self.crc = crc32::crc32(self.crc, bytes);
         self.plain_bytes += bytes.len() as u64;
@@ -118,7 +115,6 @@ impl Blocks {
         }
     }
 
-    /// Checksum and length, once the body is through.
     pub fn sum(&self) -> Option<Sum> {
         let [a, b, c, d, e, f, g, h] = self.trailer;
         (self.seen == 8).then(|| Sum {

@@ -8,7 +8,6 @@ use crate::{Filter, FilterError, GzipBits, Note, SLICE, State, Step, UNPACKED_A_
 pub struct TestGunzip {
     unzip: Unzip,
     scratch: Box<[u8]>,
-    /// Bytes that the last step decompressed.
     made: usize,
 }
 

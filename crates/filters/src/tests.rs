@@ -18,12 +18,10 @@ fn find<'a>(table: &'a str, coding: &str, facts: &[bool]) -> Vec<&'a str> {
     line.split('|').skip(1).map(str::trim).collect()
 }
 
-/// All ways in which so many things may be true.
 fn combinations(count: usize) -> impl Iterator<Item = Vec<bool>> {
     (0..1u32 << count).map(move |bits| (0..count).map(|at| bits & 1 << at != 0).collect())
 }
 
-/// The list without the blank in front.
 fn text(list: &FilterList) -> &str {
     str::from_utf8(list.as_bytes()).expect("ours").trim_start()
 }
@@ -45,7 +43,6 @@ fn edits(edits: &[Edit]) -> String {
     }))
 }
 
-/// The default of `beresp.filters`.
 const FETCH: &str = "\
 none    0 * 0 * * |
 none    1 * 0 0 * |

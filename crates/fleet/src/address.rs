@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Servers as an operator names them.
 
-/// A server that keeps the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     pub host: String,

@@ -18,7 +18,6 @@ pub const FORGOTTEN: Duration = Duration::from_secs(600);
 pub const LONGEST_REPORT: usize = 16 << 10;
 /// The longest document, in bytes: servers of NATS take messages of a megabyte unless told otherwise.
 pub const LONGEST_DOCUMENT: usize = 768 << 10;
-/// Reports that are looked at.
 pub const MOST_REPORTS: usize = 4096;
 /// The longest name of a node, in bytes. Whoever may write to the board may write any.
 pub const LONGEST_NAME: usize = 255;

@@ -38,7 +38,6 @@ pub enum Invalidation {
     Ban(Vec<String>),
     /// All variants of a digest: new lives in seconds from `at` on; `None` leaves one alone.
     Purge { digest: [u8; 32], ttl: Option<f64>, grace: Option<f64>, keep: Option<f64> },
-    /// All that bears one of these tags.
     Tags {
         tags: Vec<Vec<u8>>,
         /// True if it takes their TTL only.
@@ -58,10 +57,6 @@ pub enum Read {
 }
 
 impl Entry {
-    /// Encodes the entry for the log.
-    ///
-    /// # Errors
-    /// It is longer than an entry may be.
     pub fn encode(&self) -> Result<Vec<u8>, String> {
         let mut object = Map::new();
         object.insert("lacquer".to_owned(), VERSION.into());
@@ -89,7 +84,6 @@ impl Entry {
         }
     }
 
-    /// Understands what stands in the log.
     pub fn read(bytes: &[u8]) -> Read {
         if bytes.len() > LONGEST {
             return Read::Unclear(format!("it is longer than the {LONGEST} bytes that are read"));

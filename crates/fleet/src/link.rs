@@ -24,7 +24,7 @@ impl std::fmt::Display for Fault {
 /// Identity and extent of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Another one when the log was made anew.
+    /// Changes when the log is made anew.
     pub epoch: String,
     /// Number of the oldest entry that is left; one more than `last` when none is.
     pub first: u64,
@@ -44,7 +44,6 @@ pub(crate) fn epoch_of(said: &str) -> Result<String, Fault> {
     }
 }
 
-/// An entry that is to be appended.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
     /// Id by which the server recognises an entry that comes again.
@@ -108,12 +107,7 @@ pub trait Link: Send {
     fn next(&mut self) -> Result<Next, Fault>;
 }
 
-/// A maker of connections.
 pub trait Connect: Send + Sync {
-    /// One to this server, ready to be used.
-    ///
-    /// # Errors
-    /// Why there is none.
     fn connect(&self, server: &Server, until: Instant) -> Result<Box<dyn Link>, Fault>;
 
     /// One to the board that this server keeps beside the log, ready to be used; makes it if there is none.

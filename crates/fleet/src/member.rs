@@ -8,13 +8,11 @@ use serde_json::{Value, json};
 use crate::board::{LEASE, LONGEST_NAME, LONGEST_REPORT, Posted};
 use crate::peers::Joined;
 
-/// The version of what reports say.
 const VERSION: u64 = 1;
 /// The longest word of a report that is taken over, in bytes.
 const WORD: usize = 200;
 /// The longest reason: what the VCL compiler says of an error has some lines.
 const WHY: usize = 2000;
-/// Stores of a node that are looked at.
 const STORES: usize = 32;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,7 +32,6 @@ pub struct Deployed {
     pub trial: String,
     /// Since when, in seconds since 1970 by its clock.
     pub since: f64,
-    /// Reason why it failed, or went back.
     pub why: String,
 }
 
@@ -43,7 +40,6 @@ impl Deployed {
         json!({ "state": self.state, "version": self.version, "trial": self.trial, "since": self.since, "why": self.why })
     }
 
-    /// Reads such an object; `None`: it is none.
     pub fn read(bytes: &[u8]) -> Option<Deployed> {
         let said: Value = serde_json::from_slice(bytes).ok()?;
         Deployed::of(&said)
@@ -68,7 +64,6 @@ pub struct Report {
     /// Address for other nodes, HOST:PORT, if it gives one.
     pub address: Option<String>,
     pub group: String,
-    /// True if it takes what is rolled out to its group.
     pub takes_deployments: bool,
     pub version: String,
     pub epoch: String,
@@ -86,15 +81,12 @@ pub struct Report {
     /// When its worker started, in seconds since 1970 by its clock.
     pub started: f64,
     pub requests: u64,
-    /// Number of hits among them.
     pub hits: u64,
-    /// Number of them with a status of 500 or more.
+    /// Requests answered with a status of 500 or more.
     pub errors: u64,
-    /// Number of them that failed by a fault of the program.
     pub panics: u64,
     pub stores: Vec<StoreUse>,
     pub deployed: Option<Deployed>,
-    /// Membership of the second tier, if its report says so.
     pub peer: Option<Joined>,
 }
 
@@ -190,7 +182,6 @@ fn cut(text: &str, longest: usize) -> &str {
     &text[..text.floor_char_boundary(longest)]
 }
 
-/// A node of the fleet, as it is known here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     pub name: String,

@@ -186,13 +186,11 @@ impl Session {
         Ok(None)
     }
 
-    /// A subject for an answer.
     fn reply_subject(&mut self) -> String {
         self.asked += 1;
         format!("{}.a.{}", self.inbox, self.asked)
     }
 
-    /// The answer that comes to that subject.
     fn answer(&mut self, to: &str) -> Result<Message, Fault> {
         loop {
             let message = self.message()?;
@@ -437,7 +435,6 @@ mod tests {
 
     use super::*;
 
-    /// A question: its subject, and where its answer goes.
     struct Asked {
         subject: String,
         reply: String,

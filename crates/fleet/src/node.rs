@@ -41,7 +41,6 @@ pub enum Gate {
 }
 
 impl Gate {
-    /// In one word, for programs.
     pub fn word(self) -> &'static str {
         match self {
             Gate::Open => "all",
@@ -66,7 +65,6 @@ pub trait Applier: Send + Sync {
     /// Invalidates all that is stored, and all that is being fetched.
     fn apply_all(&self, why: &str);
 
-    /// True if there is anything that could be invalidated.
     fn has_objects(&self) -> bool;
 
     /// All up to there is carried out: what is stored is to be kept together with that.
@@ -76,11 +74,9 @@ pub trait Applier: Send + Sync {
 
     fn tell(&self, text: &str);
 
-    /// Something of the status has changed.
     fn show(&self, status: &Status);
 }
 
-/// State of a thread's connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reach {
     /// Connected to this server.
@@ -99,7 +95,6 @@ impl Reach {
 pub struct Status {
     pub append: Reach,
     pub follow: Reach,
-    /// Present limits of what may be found.
     pub gate: Gate,
     pub epoch: String,
     /// Number of the newest entry of the log, as far as is known here.
@@ -134,14 +129,12 @@ struct Shared {
     entries: AtomicU64,
     /// Number of invalidations here that aren't known to be in the log yet or never to get there.
     pending: AtomicU64,
-    /// The newest entry of the log that was made here.
     newest_own: AtomicU64,
     queue: Mutex<Queue>,
     bell: Condvar,
     status: Mutex<Status>,
     own: Mutex<Own>,
     desk: reporter::Desk,
-    /// The agent's state of roll-outs.
     deployed: Mutex<Option<Deployed>>,
     /// True if the appender has found another log than the one that is followed: the follower has to look which one
     /// that is.
@@ -154,7 +147,6 @@ struct Queue {
     waiting: VecDeque<Waiting>,
     /// Entries that ever came, by which who waits knows whether there are new ones.
     count: u64,
-    /// Woken with the next entry, beside the bell.
     waker: Option<Waker>,
 }
 
@@ -214,7 +206,6 @@ struct Outcome(Mutex<Ending>);
 #[derive(Default)]
 struct Ending {
     result: Option<Result<u64, String>>,
-    /// Waker of the task that waits for it.
     waker: Option<Waker>,
 }
 
@@ -313,7 +304,6 @@ impl Node {
         Appender::new(self.0.clone(), connect, applier)
     }
 
-    /// The follower, for a caller who takes its steps instead of [`Node::start`].
     pub fn follower(
         &self,
         connect: Arc<dyn Connect>,
@@ -372,7 +362,6 @@ impl Node {
         self.0.desk.replace(name, was, bytes, self.0.settings.patience)
     }
 
-    /// Ends the threads, soon.
     pub fn end(&self) {
         self.0.is_over.store(true, Relaxed);
         self.0.desk.ring();
@@ -427,7 +416,6 @@ impl Node {
         Pending::new(&self.0)
     }
 
-    /// Position up to which the log has been carried out here.
     pub fn log_position(&self) -> LogPosition {
         let status = self.0.status.lock();
         LogPosition { log: log_number(&status.epoch), seq: status.applied }
@@ -453,7 +441,6 @@ impl Node {
 pub struct LogPosition {
     /// Stands for the log's epoch; 0: none is known.
     pub log: u64,
-    /// Number of an entry.
     pub seq: u64,
 }
 
@@ -520,7 +507,6 @@ impl Shared {
         self.is_over.load(Relaxed)
     }
 
-    /// Changes the status and shows it.
     fn change(&self, applier: &dyn Applier, change: impl FnOnce(&mut Status)) {
         let now = self.now();
         let status = {

@@ -100,7 +100,6 @@ struct Session {
     retention: u64,
     replicas: u32,
     epoch: String,
-    /// The entry that was read last.
     last: u64,
     /// There may be more at once.
     is_behind: bool,
@@ -304,7 +303,6 @@ fn unless_error(reply: Reply) -> Result<Reply, Fault> {
     }
 }
 
-/// The server's words, and ours where those need them.
 fn in_words(reason: &str) -> String {
     let said = base::text::printable(reason);
     match reason.split_ascii_whitespace().next().unwrap_or_default() {

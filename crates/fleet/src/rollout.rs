@@ -17,7 +17,6 @@ use sha2::{Digest, Sha256};
 use crate::board::{LONGEST_DOCUMENT, LONGEST_NAME};
 use crate::one_line;
 
-/// The version of such documents.
 const VERSION: u64 = 1;
 /// Time for which a node follows a trial that nobody tends. Three servers of NATS have chosen another leader by then,
 /// on a busy machine, too.
@@ -30,7 +29,6 @@ const MANY: usize = 4096;
 const WORD: usize = 200;
 /// The longest value of a parameter.
 const VALUE: usize = 4096;
-/// The longest text for people.
 const TEXT: usize = 2000;
 
 pub fn document_of(group: &str) -> String {
@@ -118,7 +116,6 @@ pub struct Trial {
     pub activate: BTreeSet<String>,
 }
 
-/// State of a group's roll-outs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
     /// Another one with each change, the next ([`Rollout::next_serial`]).

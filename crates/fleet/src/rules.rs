@@ -28,10 +28,7 @@ pub struct Position {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Go on: follow from that number. The first entry must be the position's, if it has a mark.
-    Replay {
-        /// Number to follow from.
-        from: u64,
-    },
+    Replay { from: u64 },
     /// Begin at the log's end, as stored objects may have missed something.
     Begin {
         /// The reason, if there has to be one: the node was at the log before.
@@ -39,10 +36,8 @@ pub enum Verdict {
     },
 }
 
-/// The reason to begin anew at a log that isn't the one of the position.
 pub const OTHER_LOG: &str = "the log is another one than before";
 
-/// The next step of a node at this position, for a log of these bounds.
 pub fn judge(position: Option<&Position>, bounds: &Bounds) -> Verdict {
     let Some(position) = position else { return Verdict::Begin { gap: None } };
     let gap = |words: String| Verdict::Begin { gap: Some(words) };

@@ -11,13 +11,11 @@ use base::text::parse_duration;
 
 use crate::Server;
 
-/// Servers that one may name.
 const MANY_SERVERS: usize = 16;
 /// Entries that a log of ours keeps unless told otherwise.
 const RETENTION: u64 = 1_000_000;
 /// Seconds for which a node that starts waits for the log before it gives up what is stored.
 const WAIT: Duration = Duration::from_secs(10);
-/// The group of a node that names none.
 const GROUP: &str = "all";
 /// Seconds for which whoever invalidates waits for the log.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -49,14 +47,11 @@ pub enum Role {
     Password,
     /// A token of NATS.
     Token,
-    /// The authorities that are trusted.
     Authorities,
-    /// Our own certificate and its key.
     Certificate,
 }
 
 impl Role {
-    /// All there are, by the names of their settings.
     pub const ALL: [(&'static str, Role); 4] = [
         ("password-file", Role::Password),
         ("token-file", Role::Token),
@@ -78,7 +73,6 @@ pub struct Settings {
     pub node: String,
     /// Address for other nodes, HOST:PORT.
     pub address: Option<String>,
-    /// The part of the fleet that this node belongs to.
     pub group: String,
     /// Takes what is rolled out to its group: VCL and parameters, from whoever may write to the log's server.
     pub deploys: bool,
@@ -96,7 +90,6 @@ pub struct Settings {
     pub wait: Duration,
     /// Once the log has been away for so long nothing older than that is served; `None`: everything is.
     pub stale: Option<Duration>,
-    /// Time for which whoever invalidates waits for the log.
     pub patience: Duration,
     /// Files that hold some of the above, to be given to [`Settings::provide`].
     pub files: Vec<(Role, PathBuf)>,
@@ -242,10 +235,6 @@ impl Settings {
         Ok(())
     }
 
-    /// Sets what a file holds.
-    ///
-    /// # Errors
-    /// The content can't be that.
     pub fn provide(&mut self, role: Role, contents: &[u8]) -> Result<(), String> {
         let line = || {
             let text = std::str::from_utf8(contents).map_err(|_| "it isn't text".to_owned())?;

@@ -98,7 +98,6 @@ impl Wire {
         }
     }
 
-    /// Sets the time by which the next operation must have ended.
     pub fn until(&mut self, until: Instant) {
         (self.until, self.dropped_by) = (until, clock::now() + DROP_TIME);
         self.end_by(until);

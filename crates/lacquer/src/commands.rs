@@ -12,15 +12,12 @@ pub struct Command {
     pub name: &'static str,
     /// The program of Varnish's that it is.
     pub program: Option<&'static str>,
-    /// The command's page of the manual.
     pub page: &'static str,
-    /// The command in one line.
     pub text: &'static str,
     /// Runs it. With `--help` alone it prints its help on standard output and gives 0.
     pub run: Main,
 }
 
-/// The commands in the order of the help.
 pub const COMMANDS: &[Command] = &[
     command("serve", Some("varnishd"), "varnishd", "run the cache, with varnishd's options", serve),
     command("demo", None, "lacquer-demo", "run a demo site with a cache in front of it", |_, args| {
@@ -119,12 +116,10 @@ pub fn find(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name || command.program == Some(name))
 }
 
-/// True if it will be a command, or a program, and isn't yet.
 pub fn is_later(name: &str) -> bool {
     LATER.iter().any(|(program, command)| [*program, *command].contains(&name))
 }
 
-/// The text of `lacquer help`.
 pub fn list() -> String {
     let mut text = "Usage: lacquer COMMAND [options]\n\n".to_owned();
     for Command { name, program, text: what, .. } in COMMANDS {
@@ -190,7 +185,6 @@ pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
     near.map(|near| format!(": is {near:?} meant?")).unwrap_or_default()
 }
 
-/// Says that a program isn't there yet: exit status.
 pub fn refuse(what: &str) -> i32 {
     print::err(format_args!("{what} isn't built yet; Varnish's own tools work with this server\n"));
     2

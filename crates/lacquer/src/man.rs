@@ -20,7 +20,6 @@ use toolkit::print;
 use crate::commands::{self, COMMANDS, Command, meant};
 
 enum Body {
-    /// A page in prose.
     Prose(&'static str),
     /// The command's own help: its usage, then the rest as it is.
     Help(fn() -> String),
@@ -364,7 +363,6 @@ fn from_table(table: &str) -> String {
     }
 }
 
-/// The commands of `lacquer`.
 fn own_commands() -> String {
     let one = |command: &Command| {
         let section = PAGES.iter().find(|page| page.0 == command.page).map_or(1, |page| page.1);

@@ -26,7 +26,6 @@ const PATHS: usize = 64;
 const FIELDS: &str = "Host: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0)\r\n\
     Accept: text/html,*/*;q=0.8\r\nAccept-Language: en-GB,en;q=0.5\r\n\r\n";
 
-/// The request that clients send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Hit,
@@ -55,7 +54,6 @@ impl Kind {
         }
     }
 
-    /// The request of a connection's round, from 0 on.
     fn request(self, path: &str, round: u32) -> Vec<u8> {
         match self {
             Kind::Hit | Kind::Pass | Kind::Miss => format!("GET {path} HTTP/1.1\r\n{FIELDS}").into_bytes(),
@@ -63,7 +61,6 @@ impl Kind {
         }
     }
 
-    /// True if that is the whole answer to it.
     fn is_whole(self, answer: &[u8], round: u32) -> bool {
         match self {
             Kind::Hit | Kind::Pass | Kind::Miss => answer.ends_with(BODY.as_bytes()),
@@ -108,7 +105,6 @@ mod h2 {
     use http2::{Kind, PREFACE, hpack};
 
     const FIELDS: [(&str, &str); 3] = [(":method", "GET"), (":scheme", "http"), (":authority", "www.example.com")];
-    /// A connection's window that lasts.
     const WINDOW: u32 = 1 << 30;
 
     fn stream(round: u32) -> u32 {
@@ -130,7 +126,6 @@ mod h2 {
         out
     }
 
-    /// The last bytes of an answer.
     pub fn end(round: u32) -> Vec<u8> {
         let mut out = Vec::new();
         frame::write(&mut out, Kind::Data, END_STREAM, stream(round), &[]);
@@ -243,7 +238,6 @@ impl Server {
         text.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no {name}: {text}"))
     }
 
-    /// The threads that serve.
     fn threads(&self) -> Vec<PathBuf> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.worker())).unwrap();
         let serves = |task: &PathBuf| {
@@ -272,7 +266,6 @@ impl Drop for Server {
     }
 }
 
-/// Connections, and room for one answer.
 struct Client {
     streams: Vec<TcpStream>,
     answer: Vec<u8>,

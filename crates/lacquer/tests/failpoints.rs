@@ -129,7 +129,6 @@ impl Drop for Server {
     }
 }
 
-/// True if a request on a connection of its own gets the whole answer.
 fn is_served(address: SocketAddr, path: &str) -> bool {
     let mut answer = String::new();
     let ask = || -> std::io::Result<TcpStream> {

@@ -7,12 +7,10 @@ use std::fmt;
 #[derive(Clone, Copy, Debug)]
 pub struct Opt(pub char, pub &'static str, pub &'static str);
 
-/// An argument that can't be read as an option.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OptError {
     Unknown(char),
     NoValue(char),
-    /// A long option nobody knows.
     Long(String),
 }
 

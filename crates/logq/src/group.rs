@@ -13,7 +13,6 @@ use tables::Tag;
 
 use crate::record::{self, Rec};
 
-/// The transactions that are given out together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Grouping {
     /// Every record is given out alone.
@@ -21,7 +20,6 @@ pub enum Grouping {
     Vxid,
     /// A request and what it caused.
     Request,
-    /// A session and what it caused.
     Session,
 }
 
@@ -136,7 +134,6 @@ pub struct Txn<'a> {
     pub records: &'a [u8],
 }
 
-/// The contents of `Begin` and `LinkRecord`.
 struct LinkRecord {
     kind: TxnType,
     vxid: u32,
@@ -198,13 +195,11 @@ pub struct Grouper {
 }
 
 impl Grouper {
-    /// An empty one. `Raw` has no use for it.
     pub fn new(grouping: Grouping, wanted: TxnFilter) -> Grouper {
         let (all, incomplete, ready) = Default::default();
         Grouper { grouping, wanted, all, incomplete, ready, next_order: 0, held_bytes: 0 }
     }
 
-    /// Takes records of one transaction.
     pub fn feed(&mut self, records: &[u8], now: Instant) {
         let Some((first, _)) = record::split(records) else { return };
         // A tag of a later version can't begin a transaction, but belongs to one.
@@ -250,7 +245,6 @@ impl Grouper {
         n
     }
 
-    /// Ends all transactions by force.
     pub fn flush(&mut self, now: Instant) {
         while let Some(vxid) = self.incomplete.first_key_value().map(|(_, v)| *v) {
             self.force(vxid, "flush", now);
@@ -337,7 +331,6 @@ impl Grouper {
         self.incomplete.insert(order, vxid);
     }
 
-    /// Looks at the records that weren't looked at yet.
     fn scan(&mut self, vxid: u32, now: Instant) {
         loop {
             let Some(vtx) = self.all.get_mut(&vxid) else { return };

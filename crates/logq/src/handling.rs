@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! How a request was answered, as logs say it: the one word for it that all tools share.
 
-/// The place or program that an answer came from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Handling {
-    /// The cache had it.
     Hit,
-    /// The answer was fetched, to be kept.
     Miss,
-    /// The answer was fetched for this request alone.
     Pass,
-    /// Octets were carried both ways.
     Pipe,
-    /// The server made the answer itself.
     Synth,
 }
 
 impl Handling {
-    /// All of them; [`Handling::index`] is the place here.
     pub const ALL: [Handling; 5] = [Handling::Hit, Handling::Miss, Handling::Pass, Handling::Pipe, Handling::Synth];
 
     /// The name that varnishncsa has for it (`%{Varnish:handling}x`).
@@ -31,7 +24,6 @@ impl Handling {
         }
     }
 
-    /// The place in lists of all of them.
     pub const fn index(self) -> usize {
         self as usize
     }

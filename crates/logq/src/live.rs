@@ -12,9 +12,7 @@ use crate::tool::{Failure, Flow, Tool};
 #[derive(Debug)]
 pub struct Live {
     screen: Screen,
-    /// Time between two pages.
     pub delay: Duration,
-    /// The name of the server, or of what is read.
     pub ident: String,
     /// The log has ended: what was read stays until a key ends the tool.
     pub is_over: bool,

@@ -4,10 +4,8 @@
 use tables::Tag;
 use tables::tags::TagMask;
 
-/// The reason why a name stands for no tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameError {
-    /// No tag is called so.
     None,
     Ambiguous,
     /// More than one `*`.

@@ -10,7 +10,6 @@ fn skip_spaces(text: &[u8]) -> &[u8] {
     &text[n..]
 }
 
-/// The number at the beginning of `text` and what follows it.
 pub fn number(text: &[u8]) -> Option<(f64, &[u8])> {
     let mut rest = skip_spaces(text);
     let sign = if rest.first() == Some(&b'-') { -1.0 } else { 1.0 };
@@ -40,12 +39,10 @@ pub fn number(text: &[u8]) -> Option<(f64, &[u8])> {
     Some((value * sign, skip_spaces(&rest[fraction..])))
 }
 
-/// A number that may have a fraction, as queries compare it.
 pub fn decimal(text: &[u8]) -> Option<f64> {
     number(text).map(|(value, _)| value).filter(|value| value.abs() <= MAX_DECIMAL)
 }
 
-/// A text that is a number and nothing else.
 pub fn exact(text: &str) -> Option<f64> {
     number(text.as_bytes()).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
 }

@@ -4,12 +4,10 @@
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 
-/// The file or stream that a tool writes to.
 pub struct Output {
     /// None or `-`: standard output.
     name: Option<String>,
     is_buffered: bool,
-    /// The bytes that an empty file begins with.
     head: &'static [u8],
     to: Box<dyn Write>,
 }
@@ -21,20 +19,12 @@ impl std::fmt::Debug for Output {
 }
 
 impl Output {
-    /// Opens it.
-    ///
-    /// # Errors
-    /// It can't be written.
     pub fn open(name: Option<String>, append: bool, is_buffered: bool, head: &'static [u8]) -> io::Result<Output> {
         let mut output = Output { name, is_buffered, head, to: Box::new(io::sink()) };
         output.to = output.target(append)?;
         Ok(output)
     }
 
-    /// Opens it again, and appends.
-    ///
-    /// # Errors
-    /// The same as for [`Output::open`].
     pub fn reopen(&mut self) -> io::Result<()> {
         let _ = self.to.flush();
         self.to = self.target(true)?;

@@ -45,7 +45,6 @@ fn title(kind: TxnType) -> &'static str {
     }
 }
 
-/// True if -b, -c and -E show a transaction.
 pub fn is_shown(select: &Select, txn: &Txn<'_>) -> bool {
     if !select.client && !select.backend {
         return true;
@@ -58,10 +57,6 @@ pub fn is_shown(select: &Select, txn: &Txn<'_>) -> bool {
     }
 }
 
-/// Writes a group.
-///
-/// # Errors
-/// Those of `out`.
 pub fn group(out: &mut dyn Write, select: &Select, look: Look, group: &[Txn<'_>]) -> io::Result<()> {
     let mut has_title = false;
     for txn in group.iter().filter(|txn| is_shown(select, txn)) {
@@ -127,7 +122,6 @@ fn mark(level: u32, sign: char) -> String {
     format!("{signs:<3} ")
 }
 
-/// Writes a record's data and a newline.
 fn data(out: &mut dyn Write, rec: &Rec<'_>, is_terminal: bool) -> io::Result<()> {
     match rec.tag.kind() {
         TagKind::Unsafe => {

@@ -6,31 +6,19 @@ use toolkit::print;
 use crate::getopt::{self, Opt, OptMatch};
 use crate::tool::Failure;
 
-/// A tool's options and the words around them.
 #[derive(Clone, Copy, Debug)]
 pub struct Cli<'a> {
-    /// Options of one letter.
     pub options: &'a [Opt],
     /// Long options, which are ours alone, beside `--help` and `--optstring`.
     pub long: &'a [&'a str],
     /// Those of them that take the next word as their value.
     pub valued: &'a [&'a str],
-    /// The text of the usage after the options.
     pub more: &'a str,
 }
 
-/// A tool: it takes its options, then runs.
 pub trait Program: Sized {
-    /// Takes an option.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     fn option(&mut self, option: OptMatch) -> Result<(), Failure>;
 
-    /// Runs with what was set: the exit status.
-    ///
-    /// # Errors
-    /// Why it can't.
     fn run(self) -> Result<i32, Failure>;
 }
 

@@ -42,7 +42,6 @@ enum Expr {
     Vxid(Compare, i64),
 }
 
-/// The part of a record that is tested, and which records.
 #[derive(Debug)]
 struct Operand {
     tags: TagMask,

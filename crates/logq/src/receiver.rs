@@ -23,7 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const RETRIES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// Time for which waiting lines may still be sent when the tool ends.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Bytes that one write takes at the most.
 const BATCH_BYTES: usize = 64 << 10;
 const DEV_LOG: &str = "/dev/log";
 /// Facility daemon, severity info.
@@ -125,7 +124,6 @@ impl Queue {
         self.lines.push_back(line);
     }
 
-    /// Takes as many lines as one write takes, or one.
     fn batch(&mut self, most: usize) -> Vec<Vec<u8>> {
         let mut bytes = 0;
         let mut batch = Vec::new();
@@ -137,7 +135,6 @@ impl Queue {
         batch
     }
 
-    /// They weren't sent: they come first again.
     fn put_back(&mut self, batch: Vec<Vec<u8>>) {
         for line in batch.into_iter().rev() {
             self.bytes += line.len();
@@ -198,7 +195,6 @@ impl Drop for Sender {
     }
 }
 
-/// A connection, or what stands for one.
 enum Channel {
     Stream(Box<dyn Write + Send>),
     LocalSyslog(UnixDatagram),

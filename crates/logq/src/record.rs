@@ -11,7 +11,6 @@ pub struct Rec<'a> {
     pub marker: Marker,
     /// The data; of text, with the final NUL.
     pub raw: &'a [u8],
-    /// The whole record as it stands in the log.
     pub bytes: &'a [u8],
 }
 
@@ -24,7 +23,6 @@ impl<'a> Rec<'a> {
         }
     }
 
-    /// The letter that tells the side.
     pub fn side(&self) -> char {
         match self.marker {
             Marker::Client => 'c',
@@ -95,7 +93,6 @@ pub fn word(text: &[u8], n: usize) -> &[u8] {
     text.split(|b| *b == b' ').filter(|word| !word.is_empty()).nth(n).unwrap_or(b"")
 }
 
-/// The value of a field line with this name.
 pub fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (first, rest) = line.split_at_checked(name.len())?;
     if !first.eq_ignore_ascii_case(name) {

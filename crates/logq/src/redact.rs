@@ -10,7 +10,6 @@ use tables::Tag;
 use crate::Txn;
 use crate::record::{self, Rec, make, value_of, word};
 
-/// Fields whose values are hidden.
 const HIDDEN: [&str; 26] = [
     "authorization",
     "proxy-authorization",
@@ -39,18 +38,15 @@ const HIDDEN: [&str; 26] = [
     "x-auth-key",
     "x-goog-iap-jwt-assertion",
 ];
-/// Stands for what is hidden.
 pub const MARK: &[u8] = b"(hidden)";
 /// Shorter values aren't looked for elsewhere: they would blot out ordinary words.
 const SHORTEST: usize = 6;
-/// Number of a group's values that are looked for elsewhere.
 const MOST_VALUES: usize = 64;
 
 #[derive(Debug)]
 pub struct Clean(Vec<(Txn<'static>, Vec<u8>)>);
 
 impl Clean {
-    /// The transactions of the group.
     pub fn view(&self) -> Vec<Txn<'_>> {
         self.0.iter().map(|(head, records)| Txn { records, ..*head }).collect()
     }
@@ -62,7 +58,6 @@ pub struct Redaction {
 }
 
 impl Redaction {
-    /// All but those named.
     pub fn new(shown: &[String]) -> Redaction {
         let is_shown = |name: &str| shown.iter().any(|s| s.eq_ignore_ascii_case(name));
         Redaction { names: HIDDEN.into_iter().filter(|name| !is_shown(name)).collect() }
@@ -84,7 +79,6 @@ impl Redaction {
         }
     }
 
-    /// A group without them.
     pub fn group(&self, group: &[Txn<'_>]) -> Clean {
         let mut secrets = Vec::new();
         group.iter().for_each(|txn| self.secrets(txn.records, &mut secrets));
@@ -284,7 +278,6 @@ mod tests {
         record::records(&out).map(|rec| String::from_utf8_lossy(rec.text()).into_owned()).collect()
     }
 
-    /// Records of real servers: values of cookies and credentials are gone wherever they stand, and all else is as it was.
     #[test]
     fn nothing_but_cookies_and_credentials_is_hidden_in_what_servers_wrote() {
         for records in [testkit::recorded::lacquer(), testkit::recorded::varnish()] {

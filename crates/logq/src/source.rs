@@ -9,10 +9,8 @@ use shm::reader::log::{Ring, Step};
 
 use crate::record;
 
-/// The first bytes of a file of records.
 pub const FILE_HEAD: &[u8; 4] = b"VSL\0";
 
-/// A file of records, or standard input.
 pub struct Records {
     from: BufReader<Box<dyn Read>>,
     buffer: Vec<u8>,
@@ -57,7 +55,6 @@ impl Records {
         self.is_cut
     }
 
-    /// The next record; None at the end, where a cut one is left out.
     fn next(&mut self) -> Option<&[u8]> {
         match self.read() {
             Ok(true) => Some(&self.buffer),
@@ -69,7 +66,6 @@ impl Records {
         }
     }
 
-    /// Reads a record; false at the end.
     fn read(&mut self) -> io::Result<bool> {
         if self.from.fill_buf()?.is_empty() {
             return Ok(false);
@@ -85,7 +81,6 @@ impl Records {
 
 #[derive(Debug)]
 pub enum Source {
-    /// The log of a running worker.
     Ring(Box<Ring>),
     File(Records),
 }

@@ -67,7 +67,6 @@ pub trait Sink {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     pub status: i32,
-    /// The message for standard error.
     pub text: String,
 }
 
@@ -175,7 +174,6 @@ impl Attach {
     }
 }
 
-/// The common options and what they were set to.
 #[derive(Debug)]
 pub struct Tool {
     pub attach: Attach,
@@ -209,10 +207,6 @@ impl Default for Tool {
 }
 
 impl Tool {
-    /// Takes an option if it is a common one.
-    ///
-    /// # Errors
-    /// What is wrong with its value.
     pub fn option(&mut self, letter: char, value: &str) -> Result<bool, String> {
         match letter {
             'd' => self.past = true,
@@ -326,7 +320,6 @@ impl Tool {
     }
 }
 
-/// Sleeps until the time is over or a signal comes.
 fn sleep(signals: &mut Signals, time: Duration) -> Option<i32> {
     let _ = sys::fd::wait(&*signals, Interest::Read, Some(time));
     signals.take().ok().flatten()
@@ -366,12 +359,10 @@ struct Run<'a> {
     rate: Option<Rate>,
     /// Groups still to be given out (-k).
     left: Option<u64>,
-    /// Number of times that the log has overtaken us.
     overruns: u64,
     sink: &'a mut dyn Sink,
 }
 
-/// The reason why the reading of one source ended.
 enum EndReason {
     Stop,
     Abandoned,

@@ -25,7 +25,6 @@ use maxminddb::{PathElement, Reader};
 
 use crate::ranges::{Range, Ranges, number_of, prefix};
 
-/// Longest line of a file of prefixes.
 const MOST_LINE: u64 = 64 << 10;
 /// Bytes of a file of names, at most.
 const MOST_NAMES: u64 = 256 << 20;
@@ -36,19 +35,15 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 const MMDB_MARK: &[u8] = b"\xab\xcd\xefMaxMind.com";
 const MMDB_TAIL: usize = 128 << 10;
 
-/// A country's two letters.
 pub type Country = [u8; 2];
 
-/// The facts known of an address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Origin {
     /// The number of the network (autonomous system) that it is announced by; 0: none.
     pub asn: u32,
-    /// The country, if the file says it.
     pub country: Option<Country>,
 }
 
-/// The ranges of all files together.
 #[derive(Default)]
 pub struct Database {
     files: Vec<Source>,
@@ -117,7 +112,6 @@ impl Database {
         if self.names.len() == before { Err(format!("{file}: has no names of networks")) } else { Ok(()) }
     }
 
-    /// The facts known of an address.
     pub fn origin(&self, address: IpAddr) -> Origin {
         let mut origin = Origin::default();
         for file in &self.files {
@@ -181,7 +175,6 @@ impl Database {
         Origin { asn, country }
     }
 
-    /// A network's name, if a file has one.
     pub fn name(&self, asn: u32) -> Option<String> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         self.names.get(&asn).or_else(|| told.get(&asn)).cloned()
@@ -194,7 +187,6 @@ impl Source {
     }
 }
 
-/// The country of two letters.
 pub fn country_of(text: &str) -> Option<Country> {
     let bytes: Country = text.as_bytes().try_into().ok()?;
     bytes.iter().all(u8::is_ascii_alphabetic).then(|| bytes.map(|b| b.to_ascii_uppercase()))
@@ -217,7 +209,6 @@ fn read(file: &str, most: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The ranges of a file of lines.
 #[derive(Default)]
 struct Lines {
     ranges: Vec<Range>,
@@ -333,7 +324,6 @@ impl Lines {
     }
 }
 
-/// The first line of GeoLite2's tables, and of Team Cymru's answers.
 fn is_heading(line: &str) -> bool {
     let is_columns = line.split_once('|').is_some_and(|(first, _)| first.trim_end() == "AS");
     is_columns || ["network,", "Bulk mode;", "Error: no ASN or IP match"].iter().any(|start| line.starts_with(start))
@@ -396,7 +386,6 @@ mod tests {
         );
     }
 
-    /// A line as each publisher's file has it.
     #[test]
     fn tables_with_quotes_and_of_countries() {
         let origin = |database: &Database, address: &str| database.origin(address.parse().unwrap());

@@ -8,7 +8,6 @@ use std::net::IpAddr;
 pub struct Range {
     pub first: u128,
     pub last: u128,
-    /// Number of what it belongs to.
     pub owner: u32,
 }
 
@@ -73,7 +72,6 @@ impl Ranges {
         Ranges(flat)
     }
 
-    /// The owner of an address.
     pub fn owner(&self, address: u128) -> Option<u32> {
         let after = self.0.partition_point(|range| range.first <= address);
         self.0[..after].last().filter(|range| address <= range.last).map(|range| range.owner)
@@ -116,7 +114,6 @@ mod tests {
     }
 
     proptest! {
-        /// A search finds what a look at all of them finds, as long as they are nested, as prefixes are.
         #[test]
         fn as_a_search_of_all_says(of in proptest::collection::vec((0u32..64, 0u32..7), 1..20)) {
             let all: Vec<Range> = of.iter().enumerate().map(|(n, &(at, bits))| {

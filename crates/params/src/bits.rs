@@ -30,7 +30,6 @@ macro_rules! bits {
 }
 
 bits! {
-    /// The value of `debug`.
     DebugBits DebugBit {
         ReqState "req_state" "No effect here: the log records of a request have its states";
         Workspace "workspace" "No effect here: there are no workspaces";
@@ -55,7 +54,6 @@ bits! {
 }
 
 bits! {
-    /// The value of `experimental`.
     ExperimentalBits ExperimentalBit {
         DropPools "drop_pools" "No effect here: there are no thread pools to drop";
     }
@@ -77,7 +75,6 @@ impl FeatureBits {
 }
 
 bits! {
-    /// The value of `feature`.
     FeatureBits FeatureBit {
         Http2 "http2" "HTTP/2 in clear text. Over TLS it is on unless -http2 is set";
         ShortPanic "short_panic" "No effect here: a panic report has no memory dump to leave out";

@@ -4,7 +4,6 @@
 
 /// The class of those who are in no other, if it is declared.
 pub const DEFAULT: &str = "default";
-/// Most classes, each with queues and counters of its own.
 pub const MAX_CLASSES: usize = 32;
 const MAX_NAME_BYTES: usize = 32;
 /// The most workers, chairs and places in the waiting room.

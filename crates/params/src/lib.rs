@@ -26,19 +26,15 @@ use tables::tags::LogSettings;
 pub enum Flag {
     /// Looked at when an object is made.
     ObjSticky,
-    /// Takes full effect only after a while.
     DelayedEffect,
-    /// Nobody knows yet whether changing it helps.
     Experimental,
     /// Takes effect when VCL is loaded again.
     MustReload,
     /// Takes effect when the worker is started again.
     MustRestart,
-    /// The parameter is for developers.
     Wizard,
     /// The default hangs on how the program was built.
     BuildOptions,
-    /// There is no such thing on this platform.
     NotAvailable,
     /// Lacquer's own: Varnish 7.1 has none of this name.
     Own,
@@ -46,7 +42,6 @@ pub enum Flag {
     NoEffect,
 }
 
-/// The definition of one parameter.
 #[derive(Debug)]
 pub struct Spec {
     pub name: &'static str,
@@ -54,9 +49,7 @@ pub struct Spec {
     /// Default, as `param.show` shows it.
     pub default: &'static str,
     pub unit: &'static str,
-    /// Least value allowed; see [`Spec::limits`].
     pub min: Option<&'static str>,
-    /// Greatest value allowed; see [`Spec::limits`].
     pub max: Option<&'static str>,
     pub flags: &'static [Flag],
     /// Text; paragraphs end in a newline.
@@ -68,27 +61,29 @@ pub struct Spec {
 /// The reason why a parameter was not set. `Display` is the whole text of the CLI's reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ParamError {
-    /// No parameter of this name.
-    Unknown { name: String },
+    Unknown {
+        name: String,
+    },
     /// A name older or newer releases have; says what to do instead.
     Gone {
         name: String,
-        /// The thing that takes its place.
         instead: &'static str,
         /// Setting it may be taken for done: nobody can miss it.
         is_forgiven: bool,
     },
-    /// The value cannot be.
     Invalid {
         name: &'static str,
         value: String,
         /// Ends in a newline mostly, as Varnish writes it.
         reason: String,
     },
-    /// Not on this platform.
-    NotAvailable { name: &'static str },
+    NotAvailable {
+        name: &'static str,
+    },
     /// The option `-r` forbids it.
-    Protected { name: &'static str },
+    Protected {
+        name: &'static str,
+    },
 }
 
 impl ParamError {
@@ -261,7 +256,6 @@ impl Params {
         Ok(())
     }
 
-    /// True if `-r` named it.
     pub fn is_protected(&self, spec: &Spec) -> bool {
         self.protected.contains(&spec.name)
     }
@@ -285,7 +279,6 @@ impl Params {
         codings
     }
 
-    /// The parameters of the log in shared memory.
     pub fn log_settings(&self) -> LogSettings {
         LogSettings {
             space: self.vsl_space,

@@ -13,7 +13,6 @@ const RECORD_OVERHEAD: u64 = 12;
 /// Least memory; with less than this nothing could be served.
 const MEMORY_LEAST: u64 = 32 << 20;
 
-/// The limits of `spec`, given the other values.
 pub fn resolve(spec: &Spec, p: &Params) -> Limits {
     let (min, max) = (spec.min.map(str::to_owned), spec.max.map(str::to_owned));
     match spec.name {

@@ -33,7 +33,6 @@ fn listed(text: &str) -> impl Iterator<Item = Option<Entry>> {
     text.split([' ', '\t', ',']).filter(|word| !word.is_empty()).map(Entry::of)
 }
 
-/// True if each word of the text is an entry.
 pub fn is_valid(text: &str) -> bool {
     listed(text).all(|entry| entry.is_some())
 }

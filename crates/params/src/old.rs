@@ -92,17 +92,14 @@ const GONE: &[(&str, &str)] = &[
     ("waiter", "Use -W."),
 ];
 
-/// The name that `name` stands for.
 pub fn alias(name: &str) -> Option<&'static str> {
     ALIASES.iter().find(|(old, _)| *old == name).map(|(_, new)| *new)
 }
 
-/// The replacement of a name that is gone.
 pub fn gone(name: &str) -> Option<&'static str> {
     GONE.iter().find(|(old, _)| *old == name).map(|(_, text)| *text)
 }
 
-/// True if setting this gone name does no harm.
 pub fn is_forgiven(name: &str) -> bool {
     FORGIVEN.contains(&name)
 }
@@ -110,7 +107,6 @@ pub fn is_forgiven(name: &str) -> bool {
 /// Seconds of silence between requests that a client connection may be given before we warn: proxies in front ask for up to 620.
 const LONG_IDLE: u64 = 620;
 
-/// The advice that a value deserves, whatever name was given.
 pub fn advice(spec: &Spec, value: &Value) -> Option<&'static str> {
     match (spec.name, value) {
         ("timeout_idle", Value::Seconds(t)) if t.as_secs() > LONG_IDLE => Some(

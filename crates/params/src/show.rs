@@ -5,13 +5,11 @@ use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
 use super::{Flag, Kind, ParamError, Params, SPECS, Spec, limits, lookup, old};
 use tables::json::quote;
 
-/// Texts are wrapped before this column.
 const WRAP_AT: usize = 72;
 /// The column in which they begin.
 const MARGIN: usize = 8;
 /// Columns by which a table is set in beyond that.
 const TABLE_INDENT: usize = 3;
-/// Column of the values in the short form.
 const VALUE_COLUMN: usize = 30;
 
 /// The things to show: `param.show [-l|-j] [NAME|changed]`.
@@ -20,7 +18,6 @@ pub struct Show<'a> {
     /// Only this one, in the long form.
     pub name: Option<&'a str>,
     pub long: bool,
-    /// Only those that differ from their defaults.
     pub changed: bool,
 }
 
@@ -130,7 +127,6 @@ fn note(flag: Flag) -> Option<&'static str> {
     })
 }
 
-/// Appends `text`, each of its lines wrapped and set in.
 fn wrap(out: &mut String, text: &str) {
     for (i, line) in text.split('\n').enumerate() {
         if i > 0 {
@@ -161,7 +157,6 @@ fn wrap_words(out: &mut String, line: &str, at: usize, indent: usize) {
     }
 }
 
-/// Rows of names and texts.
 type Rows = &'static [(&'static str, &'static str)];
 
 fn bit_table(out: &mut String, kind: Kind) {

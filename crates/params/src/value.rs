@@ -15,18 +15,13 @@ pub enum Kind {
     Real,
     /// A whole number, or "unlimited".
     Count,
-    /// A number of bytes.
     Bytes,
-    /// A number of bytes, or "auto".
     BytesOrAuto,
     Switch,
     Text,
     Pool,
-    /// The bits of `debug`.
     Debug,
-    /// The bits of `feature`.
     Feature,
-    /// The bits of `experimental`.
     Experimental,
     Tags,
 }
@@ -34,11 +29,8 @@ pub enum Kind {
 /// Number of structures of a kind that are kept for reuse, and their time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PoolParam {
-    /// Least number that is kept.
     pub min_pool: u32,
-    /// Greatest number that is kept.
     pub max_pool: u32,
-    /// No longer than this.
     pub max_age: Duration,
 }
 
@@ -47,7 +39,6 @@ pub struct PoolParam {
 pub struct BytesOrAuto(u64);
 
 impl BytesOrAuto {
-    /// The value that the system says.
     pub const AUTO: Self = Self(u64::MAX);
 
     /// The number; `None` for "auto".
@@ -81,7 +72,6 @@ pub enum Value {
     Tags(TagMask),
 }
 
-/// A field of `Params`.
 pub(super) trait Field {
     fn value(&self) -> Value;
     fn put(&mut self, value: Value);
@@ -137,7 +127,6 @@ impl Value {
         }
     }
 
-    /// The text that `param.show -j` shows.
     pub fn json(&self) -> String {
         match self {
             Value::Count(n) => n.to_string(),
@@ -177,7 +166,6 @@ impl Value {
     }
 }
 
-/// Reads what `Value::exact` wrote.
 pub(super) fn parse_exact(spec: &Spec, text: &str) -> Result<Value, String> {
     let number = || text.parse::<u64>().map_err(|e| e.to_string());
     Ok(match spec.kind {
@@ -435,7 +423,6 @@ pub fn show_bytes(n: u64) -> String {
     format!("{n}E")
 }
 
-/// Undoes the escapes of `Params::encode`.
 pub(super) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();

@@ -2,9 +2,7 @@
 //! The Redis serialization protocol, versions 2 and 3: commands written, replies read as their bytes come. What a reply may hold is
 //! bounded.
 
-/// Bytes of a reply.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
-/// Values of a reply.
 const MAX_VALUES: usize = 100_000;
 /// Depth of arrays within arrays.
 const DEEPEST: usize = 16;
@@ -13,7 +11,6 @@ const LINE: usize = 64 * 1024;
 /// Bytes of the longest text that is cut: twice what a server takes unless it is told otherwise.
 const MAX_CUT: usize = 1 << 30;
 
-/// The answer of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Nil,
@@ -31,7 +28,6 @@ pub enum Reply {
     Array(Vec<Reply>),
 }
 
-/// A command with its arguments.
 pub fn command(args: &[Vec<u8>]) -> Vec<u8> {
     let mut out = format!("*{}\r\n", args.len()).into_bytes();
     for arg in args {
@@ -42,7 +38,6 @@ pub fn command(args: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// A reader of one reply.
 #[derive(Debug, Default)]
 pub struct Reader {
     open: Vec<Open>,
@@ -366,7 +361,6 @@ mod tests {
             prop_assert_eq!(replies(&bytes, cut), (all, Ok(())));
         }
 
-        /// A command reads as an array of texts.
         #[test]
         fn commands(args in proptest::collection::vec(any::<Vec<u8>>(), 1..5)) {
             let wanted = Reply::Array(args.iter().cloned().map(Reply::Text).collect());

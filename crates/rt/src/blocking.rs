@@ -24,7 +24,6 @@ const QUEUE: usize = 1_000;
 /// A thread other than the last one ends when it has had nothing to do for this long.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// The kind of a blocking call, as far as it matters for who has to wait for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CallKind {
     /// The call works on files, or calculates.
@@ -33,7 +32,6 @@ enum CallKind {
     Lookup,
 }
 
-/// The reason why a blocking call wasn't made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoThread {
     /// 1,000 calls wait for a thread already.
@@ -43,7 +41,6 @@ pub enum NoThread {
 }
 
 impl NoThread {
-    /// For a log, or for the failure of a transaction.
     pub fn text(self) -> &'static str {
         match self {
             Self::QueueFull => "no thread for a blocking call: 1000 of them wait already",
@@ -52,10 +49,6 @@ impl NoThread {
     }
 }
 
-/// Makes the pool's first thread.
-///
-/// # Errors
-/// The system gives no thread.
 pub fn prepare_blocking() -> std::io::Result<()> {
     let pool = pool();
     let mut state = pool.lock();
@@ -86,7 +79,6 @@ pub fn hand_off(call: impl FnOnce() + Send + 'static) -> Result<(), NoThread> {
     pool().submit(CallKind::Own, Box::new(call))
 }
 
-/// Number of times that a thread for such calls couldn't be started.
 pub fn threads_failed() -> u64 {
     THREADS_FAILED.load(Relaxed)
 }
@@ -180,7 +172,6 @@ impl Pool {
         Ok(())
     }
 
-    /// Number of further lookups that may begin.
     fn free_for_lookups(&self, state: &PoolState) -> usize {
         (self.most_threads / 2).max(1).saturating_sub(state.looking_up)
     }

@@ -34,7 +34,6 @@ thread_local! {
     static TIMERS: RefCell<Timers> = RefCell::default();
 }
 
-/// A timer lent to one wait.
 #[derive(Debug)]
 pub struct Deadline {
     timer: Option<Pin<Box<Sleep>>>,
@@ -67,7 +66,6 @@ impl Deadline {
         Deadline { timer: None, limit: Limit::Since(start, limit), is_short: false }
     }
 
-    /// Ready once the deadline has passed.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let (timer, deadline) = match (&mut self.timer, self.limit) {
             (Some(timer), Limit::At(deadline)) => (timer, deadline),

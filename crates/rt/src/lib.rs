@@ -84,7 +84,6 @@ pub fn run_watched<F: Future>(progress: Arc<Progress>, settle: fn(), main: F) ->
     Ok(output)
 }
 
-/// A runtime of one thread.
 fn builder() -> tokio::runtime::Builder {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all();
@@ -93,7 +92,7 @@ fn builder() -> tokio::runtime::Builder {
 
 thread_local! {
     static PARKS: Cell<u64> = const { Cell::new(0) };
-    /// This thread is in [`run`] or [`run_watched`].
+    /// True while this thread is in [`run`] or [`run_watched`].
     static RUNS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -138,7 +137,6 @@ impl<F: Future> Future for Turns<F> {
     }
 }
 
-/// The time ran out before the future was ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elapsed;
 
@@ -165,10 +163,6 @@ fn far(limit: Duration) -> Instant {
     now.checked_add(limit).unwrap_or_else(|| now + DECADES)
 }
 
-/// Waits for `future` until `deadline`.
-///
-/// # Errors
-/// [`Elapsed`] when the time ran out.
 pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut timer = Deadline::until(deadline);

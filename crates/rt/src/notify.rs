@@ -9,7 +9,6 @@ use std::task::{Wake, Waker};
 pub struct Notify(tokio::sync::Notify);
 
 impl Notify {
-    /// A waker that notifies it.
     pub fn waker(self: &Arc<Self>) -> Waker {
         self.clone().into()
     }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// A runtime as its watcher sees it.
 #[derive(Debug, Default)]
 pub struct Progress {
     is_asleep: AtomicBool,
@@ -56,7 +55,6 @@ impl Progress {
     }
 }
 
-/// Watches one runtime from another thread.
 #[derive(Debug)]
 pub struct Watch {
     progress: Arc<Progress>,
@@ -66,7 +64,6 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch that begins now.
     pub fn new(progress: Arc<Progress>, now: Instant) -> Self {
         Watch { turns: 0, since: now, waited: progress.waited(), progress }
     }

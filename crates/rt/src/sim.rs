@@ -100,7 +100,6 @@ pub fn draw(bound: u64) -> Option<u64> {
     current().map(|tasks| tasks.random(bound))
 }
 
-/// True if this thread simulates.
 pub fn is_on() -> bool {
     current().is_some()
 }
@@ -113,7 +112,6 @@ pub fn tasks() -> usize {
 /// A task that was spawned, to be awaited; dropping it leaves the task alone.
 #[derive(Debug)]
 pub enum JoinHandle<T> {
-    /// One of a runtime's.
     Real(tokio::task::JoinHandle<T>),
     /// One of a simulation's, and what it ends with.
     Simulated(usize, oneshot::Receiver<T>),
@@ -124,7 +122,6 @@ pub enum JoinHandle<T> {
 pub struct Unended;
 
 impl<T> JoinHandle<T> {
-    /// Ends the task where it waits.
     pub fn abort(&self) {
         match self {
             JoinHandle::Real(task) => task.abort(),
@@ -156,7 +153,6 @@ pub(crate) fn spawn<F: Future<Output = ()> + 'static>(task: F) -> Result<JoinHan
     Ok(JoinHandle::Simulated(id, end))
 }
 
-/// Lets the draw decide who goes on.
 pub(crate) async fn yield_now() {
     let mut has_yielded = false;
     std::future::poll_fn(|cx| {
@@ -169,12 +165,10 @@ pub(crate) async fn yield_now() {
     .await
 }
 
-/// The task that is the simulation's own.
 const MAIN: usize = 0;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// The tasks of one simulation.
 struct Tasks {
     slots: RefCell<Vec<Option<Slot>>>,
     ready: Arc<Ready>,
@@ -232,7 +226,6 @@ impl Tasks {
         id
     }
 
-    /// One of those that are ready.
     fn draw(&self) -> Option<usize> {
         let mut woken = self.ready.0.lock();
         let count = woken.len() as u64;
@@ -286,7 +279,7 @@ impl Tasks {
     }
 }
 
-/// A simulation's clock, and what waits for it.
+/// A simulation's clock, and the timers that wait for it.
 struct Time {
     start: Instant,
     now: Cell<Instant>,
@@ -394,7 +387,6 @@ impl Drop for Timer {
     }
 }
 
-/// The moment of this thread's simulation.
 pub(crate) fn now() -> Option<Instant> {
     current().map(|tasks| tasks.time.now())
 }

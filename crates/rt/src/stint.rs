@@ -45,7 +45,6 @@ pub struct Observer {
 
 thread_local! {
     static LINE: Line = const { Line::new() };
-    /// Turns since one was timed.
     static TURNS: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -60,7 +59,6 @@ struct Line {
     waiting: RefCell<VecDeque<Rc<Place>>>,
     /// One of them was called, and its turn isn't over.
     is_called: Cell<bool>,
-    /// The called task's turn is going on.
     is_its_turn: Cell<bool>,
     /// Turns of others since it was called.
     unanswered: Cell<u32>,
@@ -88,7 +86,6 @@ pub fn spend_piece(bytes: usize) -> bool {
     spend_nanos(PIECE.saturating_add((bytes / BYTES_A_NANO).min(STINT as usize) as u32))
 }
 
-/// Charges the running task for bytes that were moved.
 pub fn spend_bytes(bytes: usize) -> bool {
     spend_nanos((bytes / BYTES_A_NANO).min(STINT as usize) as u32)
 }
@@ -144,12 +141,10 @@ pub fn observe_steps(observer: Observer) {
     let _ = OBSERVER.set(observer);
 }
 
-/// A turn of a simulation's begins: nothing is spent of its stint.
 pub(crate) fn begin() {
     LINE.with(Line::begin_stint);
 }
 
-/// One turn of a task.
 pub(crate) fn turn<T>(poll: impl FnOnce() -> T) -> T {
     LINE.with(|line| {
         line.begin_stint();
@@ -208,7 +203,6 @@ impl Line {
         }
     }
 
-    /// Nothing is spent yet.
     fn begin_stint(&self) {
         self.spent.set(0);
         self.clocked.set(None);
@@ -261,13 +255,11 @@ impl Line {
     }
 }
 
-/// The future that [`give_way`] returns.
 #[must_use = "a future does nothing by itself"]
 pub struct GiveWay(Way);
 
 enum Way {
     New,
-    /// The task is in the thread's line.
     Line(Rc<Place>),
     /// The task wasn't spawned here, or is in a simulation, which draws who goes on.
     Alone,

@@ -59,7 +59,6 @@ impl<J: 'static> Drop for Member<J> {
     }
 }
 
-/// One job after the other.
 async fn serve<J: 'static>(member: Member<J>, work: impl AsyncFn(J)) {
     loop {
         let job = poll_fn(|cx| match member.place.job.take() {

@@ -18,12 +18,10 @@ impl Instant {
         Instant(sim::now().unwrap_or_else(base::clock::now))
     }
 
-    /// The moment as std has it.
     pub fn from_std(std: std::time::Instant) -> Instant {
         Instant(std)
     }
 
-    /// The moment for std.
     pub fn into_std(self) -> std::time::Instant {
         self.0
     }
@@ -37,7 +35,6 @@ impl Instant {
         self.saturating_duration_since(earlier)
     }
 
-    /// Time since `earlier`, zero if that is later.
     pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
         self.0.saturating_duration_since(earlier.0)
     }
@@ -102,7 +99,6 @@ impl Sub for Instant {
 }
 
 pin_project_lite::pin_project! {
-    /// A future that is ready once its moment has come.
     #[derive(Debug)]
     #[must_use = "a future does nothing by itself"]
     pub struct Sleep {
@@ -128,7 +124,6 @@ impl Sleep {
         }
     }
 
-    /// Has it wait for another moment.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         match self.project().timer.project() {
             PinnedTimer::Real { sleep } => sleep.reset(deadline.0.into()),

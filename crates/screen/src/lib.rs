@@ -8,10 +8,8 @@ use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use crossterm::style::{Attribute, Print, SetAttribute};
 use crossterm::{cursor, execute, queue, terminal};
 
-/// The look of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Style {
-    /// Text without any emphasis.
     #[default]
     Plain,
     Bold,
@@ -19,7 +17,6 @@ pub enum Style {
     Reverse,
 }
 
-/// A line of the page.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Line {
     /// The text of the line; cut at the width.
@@ -28,12 +25,10 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line without emphasis.
     pub fn new(text: impl Into<String>) -> Line {
         Line { text: text.into(), look: Style::Plain }
     }
 
-    /// The line with another look.
     pub fn look(mut self, look: Style) -> Line {
         self.look = look;
         self
@@ -58,20 +53,16 @@ pub fn columns() -> usize {
     terminal::size().map_or(80, |(columns, _)| usize::from(columns)).max(20)
 }
 
-/// A key, or what is like one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key {
     Char(char),
-    /// A letter with Ctrl.
     Ctrl(char),
-    /// Cursor and page keys.
     Up,
     Down,
     PageUp,
     PageDown,
     Home,
     End,
-    /// The terminal has another size now.
     Resize,
 }
 
@@ -80,10 +71,6 @@ pub enum Key {
 pub struct Screen(());
 
 impl Screen {
-    /// Takes the terminal.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn new() -> io::Result<Screen> {
         terminal::enable_raw_mode()?;
         let screen = Screen(());
@@ -96,10 +83,6 @@ impl Screen {
         terminal::size().map_or((80, 24), |(columns, lines)| (usize::from(columns), usize::from(lines)))
     }
 
-    /// Shows a page.
-    ///
-    /// # Errors
-    /// The terminal is gone.
     pub fn draw(&mut self, page: &[Line]) -> io::Result<()> {
         let (columns, lines) = self.size();
         let mut out = io::stdout().lock();
@@ -123,10 +106,6 @@ impl Screen {
         out.flush()
     }
 
-    /// Waits for a key.
-    ///
-    /// # Errors
-    /// The terminal is gone.
     pub fn key(&mut self, wait: Duration) -> io::Result<Option<Key>> {
         // crossterm reads a terminal that is gone for ever: it is asked only while there is one.
         let terminal = sys::fd::standard(0);

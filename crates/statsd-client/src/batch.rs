@@ -19,7 +19,6 @@ pub struct Batch {
     suffix: Vec<u8>,
     limit: usize,
     bytes: Vec<u8>,
-    /// Ends of the datagrams that are full.
     ends: Vec<usize>,
     dropped: u64,
 }
@@ -32,7 +31,6 @@ impl Batch {
         Batch { prefix, suffix, limit: limit.max(64), bytes: Vec::new(), ends: Vec::new(), dropped: 0 }
     }
 
-    /// Adds `n` to a counter.
     pub fn count(&mut self, name: &[u8], n: i64) {
         self.line(name, b"c", |out| write(out, format_args!("{n}")));
     }
@@ -70,7 +68,6 @@ impl Batch {
         self.line(name, b"g", |out| write(out, format_args!("{value}")));
     }
 
-    /// Changes a gauge by `by`.
     pub fn gauge_change(&mut self, name: &[u8], by: f64) {
         if !by.is_finite() {
             self.dropped += 1;
@@ -84,7 +81,6 @@ impl Batch {
         self.line(name, b"s", |out| clean_into(out, member));
     }
 
-    /// The datagrams, in order.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         let ends = self.ends.iter().copied().chain(std::iter::once(self.bytes.len()));
         let mut start = 0;
@@ -101,7 +97,6 @@ impl Batch {
         self.ends.clear();
     }
 
-    /// True if there are no samples.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

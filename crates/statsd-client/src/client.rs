@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Batch;
 
-/// The address of a statsd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Host name or address, and port. IPv6 addresses stand without brackets here.
@@ -30,13 +29,10 @@ impl fmt::Display for Target {
     }
 }
 
-/// The port of statsd.
 const PORT: u16 = 8125;
 
-/// The reason why a text is no [`Target`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetError {
-    /// There is no text.
     Empty,
     /// The text after the last colon is no port.
     Port,
@@ -114,7 +110,6 @@ impl Client {
         Ok(Client { socket, sent: AtomicU64::new(0), dropped: AtomicU64::new(0) })
     }
 
-    /// Sends a batch and empties it.
     pub fn send(&self, batch: &mut Batch) {
         for datagram in batch.datagrams() {
             let sent = match &self.socket {

@@ -11,7 +11,6 @@ use sys::atomic::AtomicBool;
 
 use crate::lock::Lock;
 
-/// A flag that follows from others; see the module.
 #[derive(Debug, Default)]
 pub struct DerivedFlag {
     flag: AtomicBool,

@@ -32,7 +32,6 @@ pub struct Limit {
 #[derive(Debug)]
 pub struct Place(Arc<Waiter<()>>);
 
-/// There is no room in the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueFull;
 
@@ -43,13 +42,11 @@ impl Limit {
         self.most_waiting.store(most_waiting, SeqCst);
     }
 
-    /// Number that may be in progress.
     #[inline]
     pub fn most(&self) -> u64 {
         self.most.load(Relaxed)
     }
 
-    /// Number that are in progress.
     #[inline]
     pub fn busy(&self) -> u64 {
         self.busy.load(Relaxed)
@@ -66,13 +63,11 @@ impl Limit {
         self.busy() >= self.most()
     }
 
-    /// True if it would be refused.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.is_saturated() && self.waiting() >= self.most_waiting.load(Relaxed)
     }
 
-    /// Enters, if there is room.
     #[inline]
     pub fn try_enter(&self) -> bool {
         if self.busy.fetch_add(1, SeqCst) < self.most.load(Relaxed) {
@@ -82,7 +77,6 @@ impl Limit {
         false
     }
 
-    /// Enters, whatever the limit.
     #[inline]
     pub fn enter_anyway(&self) {
         self.busy.fetch_add(1, SeqCst);
@@ -98,10 +92,6 @@ impl Limit {
         }
     }
 
-    /// Queues up.
-    ///
-    /// # Errors
-    /// [`QueueFull`].
     pub fn queue_up(&self) -> Result<Place, QueueFull> {
         let waiter = Waiter::new();
         {

@@ -24,7 +24,6 @@ impl NotedNumber {
         self.0.store(number, Relaxed);
     }
 
-    /// Stores another number and returns the former one.
     pub fn replace(&self, number: u64) -> u64 {
         self.0.swap(number, Relaxed)
     }

@@ -24,7 +24,6 @@ enum State<R> {
     Left,
 }
 
-/// The state in which a call found its waiter.
 #[derive(Debug)]
 pub enum Call {
     /// The waiter left before: call another one.
@@ -35,14 +34,12 @@ pub enum Call {
     Made(Option<Waker>),
 }
 
-/// The state of a waiter when it left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leave<R> {
     /// Not called: it may still be in the queue.
     Uncalled,
     /// Called: unless it uses the call, another one must be called.
     Called(R),
-    /// The waiter had left before.
     Repeated,
 }
 
@@ -102,7 +99,6 @@ impl<R: Copy> Waiter<R> {
         matches!(*self.state.lock(), State::Called(_))
     }
 
-    /// True if it has left.
     pub fn has_left(&self) -> bool {
         matches!(*self.state.lock(), State::Left)
     }

@@ -38,7 +38,6 @@ impl<T, U> ArcCell<T, U> {
         unsafe { another(held.first()) }
     }
 
-    /// Another handle on the `U` in it.
     pub fn second(&self) -> Option<Arc<U>> {
         let held = self.lock();
         // SAFETY: while it is locked, the cell's own count of what is in it stays.

@@ -166,7 +166,6 @@ impl Arena {
         Ok(Found { generation, pages, refusal: None, serving })
     }
 
-    /// The region that its extents come from.
     pub fn region(&self) -> &Arc<Region> {
         &self.region
     }
@@ -247,7 +246,6 @@ impl Arena {
         ((base - self.layout.data) / self.layout.granule) as u32
     }
 
-    /// The slot of that number, if there is one now.
     fn place(&self, slots: &Slots, number: u32) -> Option<(Place, usize)> {
         let offset = number as usize * self.layout.granule;
         let slab_number = slots.of_page(u32::try_from(offset / PAGE).ok()?)?;
@@ -300,7 +298,6 @@ impl Arena {
         self.slots().deferred.is_some()
     }
 
-    /// Bytes in pages that were freed and wait for that process.
     pub fn deferred_bytes(&self) -> u64 {
         self.region.deferred_bytes()
     }
@@ -354,7 +351,6 @@ impl Arena {
         Ok(())
     }
 
-    /// Pages that this process's handles are on.
     fn held_runs(&self) -> Vec<(u32, u32)> {
         let slots = self.slots();
         let count = |base: usize| self.map.u32_at(base + REFS + usize::from(self.is_odd()) * 4).load(Relaxed);
@@ -498,7 +494,6 @@ impl Unheld<'_> {
         self.arena.map.u32_at(base + n * 4)
     }
 
-    /// Locks the books of its arena.
     pub fn books(&self) -> Books<'_> {
         self.arena.books()
     }
@@ -548,7 +543,6 @@ impl Books<'_> {
         self.arena.map.u32_at(layout.buckets + (hash & (layout.size.buckets - 1)) as usize * 4)
     }
 
-    /// True if the slot of that number was there at opening and hasn't been claimed.
     pub fn is_unclaimed(&self, number: u32) -> bool {
         self.arena.place(&self.slots, number).is_some_and(|(place, _)| self.slots.is_unclaimed(place))
     }

@@ -53,7 +53,6 @@ pub struct BlockOptions {
     pub access: Access,
 }
 
-/// A file or device that is read and written in blocks.
 #[derive(Debug)]
 pub struct BlockFile {
     file: File,
@@ -64,7 +63,6 @@ pub struct BlockFile {
 
 #[derive(Debug)]
 pub enum OpenError {
-    /// Neither a file nor a block device.
     NotBlocks,
     /// Another process has it locked: its number, where the system tells.
     Locked(Option<u32>),
@@ -154,7 +152,6 @@ impl BlockFile {
         Ok(this)
     }
 
-    /// Sees to it that the bytes asked for are there.
     fn size(&mut self, options: &BlockOptions, is_file: bool) -> Result<(), OpenError> {
         let system = |error| OpenError::System("can't be sized", error);
         let found = self.file.seek(SeekFrom::End(0)).map_err(system)?;
@@ -257,7 +254,6 @@ impl BlockFile {
 }
 
 impl From<BlockFile> for File {
-    /// The open file, with its lock.
     fn from(own: BlockFile) -> File {
         own.file
     }

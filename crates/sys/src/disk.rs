@@ -9,7 +9,6 @@ use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 /// The other file system without a disk behind it.
 const RAMFS_MAGIC: i64 = 0x8584_58f6;
 
-/// True if files there are in memory only.
 pub fn is_in_memory(path: &Path) -> io::Result<bool> {
     let kind = statfs(path)?.filesystem_type();
     Ok(kind == TMPFS_MAGIC || kind == FsType(RAMFS_MAGIC as _))

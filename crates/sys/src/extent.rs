@@ -37,7 +37,6 @@ const OFTEN: u8 = 2;
 /// megabytes of freed pages, in runs that may be as long.
 const GIVEN_PAGES: u32 = 256;
 
-/// Address space and its free pages.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
@@ -47,7 +46,6 @@ pub struct Region {
     free: Mutex<Free>,
 }
 
-/// Memory behind the addresses.
 #[derive(Debug)]
 enum Backing {
     Memory,
@@ -59,7 +57,6 @@ enum Backing {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub map: Arc<Map>,
-    /// Offset of the table in it.
     pub table: usize,
     /// Frozen, the pages are another process's: nothing is taken any more, and what is freed only isn't read here any more.
     freeze: Freeze,
@@ -91,7 +88,6 @@ struct Free {
     deferred: Option<Deferred>,
 }
 
-/// Pages that were freed while another process may still read them.
 #[derive(Debug, Default)]
 struct Deferred {
     runs: Vec<(u32, u32)>,
@@ -99,7 +95,6 @@ struct Deferred {
 }
 
 impl Free {
-    /// True if these pages have to wait.
     fn defers(&mut self, first: u32, pages: u32) -> bool {
         if let Some(deferred) = &mut self.deferred {
             deferred.runs.push((first, pages));
@@ -175,7 +170,6 @@ impl Region {
         Some(extent)
     }
 
-    /// Bytes of the pages that extents have.
     pub fn used_bytes(&self) -> u64 {
         let free = self.free();
         // Page 0 of an arena is nobody's.
@@ -183,7 +177,6 @@ impl Region {
         (self.len as u64 / PAGE as u64 - nobodys - free.clean.pages - free.dirty.pages) * PAGE as u64
     }
 
-    /// Bytes of memory in free pages.
     pub fn kept_bytes(&self) -> u64 {
         self.free().dirty.pages * PAGE as u64
     }
@@ -275,13 +268,11 @@ impl Region {
         }
     }
 
-    /// Nobody else reads these pages any more.
     pub(crate) fn own(&self) {
         let deferred = self.free().deferred.take().unwrap_or_default();
         deferred.runs.into_iter().for_each(|(first, pages)| self.put_lent(first, pages));
     }
 
-    /// Bytes in pages that were freed and that another process may still read.
     pub(crate) fn deferred_bytes(&self) -> u64 {
         self.free().deferred.as_ref().map_or(0, |deferred| deferred.pages * PAGE as u64)
     }
@@ -398,7 +389,6 @@ impl Region {
         self.changed();
     }
 
-    /// The memory of free pages goes back to the system.
     fn give_back(&self, first: u32, pages: u32) {
         let advice = match self.backing {
             Backing::Memory => MmapAdvise::MADV_DONTNEED,
@@ -436,12 +426,10 @@ fn rounded(len: usize) -> io::Result<NonZeroUsize> {
 }
 
 impl Extent {
-    /// The region, and the first page there.
     pub fn place(&self) -> (&Arc<Region>, u32) {
         (&self.region, self.first)
     }
 
-    /// Bytes of the pages, which is what it costs.
     pub fn page_bytes(&self) -> u64 {
         u64::from(self.pages) * PAGE as u64
     }
@@ -488,7 +476,6 @@ impl Drop for Extent {
     }
 }
 
-/// Runs of free pages, neighbours joined.
 #[derive(Debug, Default)]
 struct FreeRuns {
     /// First page to number of pages.

@@ -19,7 +19,6 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, raise, sigaction};
 use nix::unistd::{Pid, getpid, gettid};
 
-/// Signals that are watched.
 const FATAL: [Signal; 5] = [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGABRT, Signal::SIGILL, Signal::SIGFPE];
 /// A handler's stack: reading the program's debug information takes more than the system's least.
 const STACK_BYTES: usize = 256 << 10;
@@ -39,11 +38,9 @@ pub struct Fault {
 pub enum Cause {
     /// An instruction; with the address that it is about.
     Address(usize),
-    /// This thread's stack is used up.
     StackOverflow,
     /// This process itself, as abort(3) does.
     Raised,
-    /// Sent by another process.
     Sent {
         /// The sender's pid; 0 when it can't be told.
         pid: i32,
@@ -133,11 +130,8 @@ pub const PROGRAM_OFFSET: &str = " (lacquer+0x";
 /// Numbers of return addresses, first and last ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// Number of the innermost ones.
     pub first: usize,
-    /// Number of the outermost ones.
     pub last: usize,
-    /// Number left out between these.
     pub left_out: usize,
 }
 
@@ -189,7 +183,6 @@ pub fn load_address() -> usize {
     ptr::addr_of!(__executable_start) as usize
 }
 
-/// The program's length in memory.
 pub fn program_bytes() -> usize {
     ptr::addr_of!(_end) as usize - load_address()
 }
@@ -207,7 +200,6 @@ unsafe extern "C" {
     fn _Unwind_GetIP(context: *mut UnwindContext) -> usize;
 }
 
-/// The stack of this thread and what lies below it.
 fn bounds() -> Option<(usize, usize)> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: it only looks up the calling thread's name for itself.
@@ -309,7 +301,6 @@ unsafe fn fault(number: i32, info: &libc::siginfo_t) -> Fault {
     Fault { signal: number, cause }
 }
 
-/// The report takes too long.
 extern "C" fn on_timeout(_number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let number = SIGNAL.load(Ordering::SeqCst);
     let Ok(signal) = Signal::try_from(number) else { return };

@@ -152,7 +152,6 @@ pub fn write_all(fd: impl AsFd, mut buf: &[u8]) -> io::Result<()> {
 pub enum Interest {
     /// Bytes, a connection, or end of file.
     Read,
-    /// There is room for writing.
     Write,
 }
 
@@ -236,7 +235,6 @@ pub fn close_from(first: RawFd) {
     }
 }
 
-/// Makes a standard descriptor (0, 1 or 2) refer to `to`.
 pub fn replace_standard(number: RawFd, to: impl AsFd) -> io::Result<()> {
     assert!((0..3).contains(&number), "only standard descriptors are replaced");
     // SAFETY: dup2 onto a standard descriptor; std never closes these and tolerates what they refer to.

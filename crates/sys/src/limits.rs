@@ -26,7 +26,6 @@ pub fn raise_locked_memory(wanted: u64) -> io::Result<()> {
     Ok(setrlimit(Resource::RLIMIT_MEMLOCK, wanted.min(hard), hard)?)
 }
 
-/// Number of files that this process may have open.
 pub fn open_files_limit() -> io::Result<u64> {
     Ok(getrlimit(Resource::RLIMIT_NOFILE)?.0)
 }
@@ -42,7 +41,6 @@ pub fn open_files() -> io::Result<u64> {
     }
 }
 
-/// Bytes of memory that the machine has.
 pub fn machine_memory() -> Option<u64> {
     use nix::unistd::{SysconfVar, sysconf};
     let number = |name| sysconf(name).ok().flatten().and_then(|number| u64::try_from(number).ok());

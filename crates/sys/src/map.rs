@@ -53,7 +53,6 @@ impl Map {
         false
     }
 
-    /// The descriptor behind the mapping, to pass on.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -84,7 +83,6 @@ impl Map {
         unsafe { AtomicU64::from_ptr(self.at(offset, 8).cast()) }
     }
 
-    /// The aligned 32-bit word at `offset`.
     pub fn u32_at(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4), "unaligned word");
         // SAFETY: as in `u64_at`.

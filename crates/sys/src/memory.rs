@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 const BATCH: usize = 64 << 10;
 /// Unit of files' sizes on their device, in bytes.
 const BLOCK: u64 = 512;
-/// Mount point of cgroups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 static HEAP: AtomicIsize = AtomicIsize::new(0);
@@ -21,7 +20,6 @@ thread_local! {
     static CHANGE: HeapChange = const { HeapChange(Cell::new(0)) };
 }
 
-/// Changes that a thread hasn't reported yet.
 struct HeapChange(Cell<isize>);
 
 impl Drop for HeapChange {
@@ -88,10 +86,6 @@ impl ResidentReader {
         Ok(Self { statm: File::open(path)?, page: page_bytes() })
     }
 
-    /// The present figures.
-    ///
-    /// # Errors
-    /// The system's: the process has ended.
     pub fn read(&self) -> io::Result<Resident> {
         let mut buf = [0; 256];
         let len = self.statm.read_at(&mut buf, 0)?;

@@ -35,7 +35,6 @@ fn mode() -> Mode {
     Mode::from_bits_truncate(0o666)
 }
 
-/// The directory that others are found beneath.
 pub fn directory(path: &Path) -> io::Result<OwnedFd> {
     Ok(open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?)
 }

@@ -51,7 +51,6 @@ impl Pages {
         self.len / BLOCK
     }
 
-    /// True if they are of that pool.
     pub fn is_of(&self, pool: &Pool) -> bool {
         self.pool.as_ref().is_some_and(|own| std::ptr::eq(&raw const **own, pool))
     }
@@ -106,7 +105,6 @@ impl fmt::Debug for Pages {
     }
 }
 
-/// Memory that pages are taken from and go back to.
 #[derive(Debug)]
 pub struct Pool {
     mapped: (NonNull<c_void>, usize),
@@ -121,7 +119,6 @@ unsafe impl Send for Pool {}
 // SAFETY: as above; the lists of free parts are behind a lock.
 unsafe impl Sync for Pool {}
 
-/// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
 
 /// Powers of two that a part can have, in blocks: 1 to 256.
@@ -169,12 +166,10 @@ impl Pool {
         }
     }
 
-    /// Bytes that no pages have.
     pub fn free_bytes(&self) -> usize {
         self.free().0.iter().enumerate().map(|(order, parts)| parts.len() * (BLOCK << order)).sum()
     }
 
-    /// Bytes of all of it.
     pub fn bytes(&self) -> usize {
         self.len
     }

@@ -21,7 +21,6 @@ pub struct PidFile {
 pub enum PidFileError {
     /// Another process holds it; its pid if the file shows one.
     Running(Option<i32>),
-    /// Not to be opened or locked.
     Io(io::Error),
 }
 

@@ -46,7 +46,6 @@ fn join_others() {
 #[derive(Debug)]
 pub struct Executable(OwnedFd);
 
-/// Anybody may execute it.
 const FOR_EVERYBODY: u32 = 0o001;
 
 impl Executable {

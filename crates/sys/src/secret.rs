@@ -30,7 +30,6 @@ pub fn seal(name: &str, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// The bytes of a sealed file, mapped to be read.
 #[derive(Debug)]
 pub struct Secret {
     base: NonNull<u8>,

@@ -43,7 +43,6 @@ pub fn ignore(number: i32) -> io::Result<()> {
     set(number, SigHandler::SigIgn)
 }
 
-/// Gives a signal its default effect.
 pub fn default(number: i32) -> io::Result<()> {
     set(number, SigHandler::SigDfl)
 }

@@ -17,10 +17,8 @@ use crate::extent::Extent;
 
 pub const RANGES: usize = 32;
 
-/// Bytes that a pipe should hold.
 const PIPE_BYTES: i32 = 256 << 10;
 
-/// Ranges of extents that are to be sent, in order.
 #[derive(Debug)]
 pub struct SpliceRanges<'a> {
     ranges: [IoSlice<'a>; RANGES],
@@ -77,7 +75,6 @@ impl Default for SpliceRanges<'_> {
 }
 
 impl Splicer {
-    /// A splicer without a pipe yet.
     pub const fn new() -> Self {
         Self { pipe: None }
     }

@@ -40,7 +40,6 @@ pub struct Losses {
 const TOTAL_RETRANS_AT: usize = 100;
 const RCV_OOOPACK_AT: usize = 224;
 
-/// The longest name of a congestion control algorithm.
 const LONGEST_NAME: usize = 16;
 
 impl SocketNumber {
@@ -99,10 +98,6 @@ impl SocketNumber {
         set(self.0, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name)
     }
 
-    /// The congestion control algorithm.
-    ///
-    /// # Errors
-    /// The operating system's word.
     pub fn congestion(self) -> io::Result<Vec<u8>> {
         let mut name = [0u8; LONGEST_NAME];
         // SAFETY: the pointer and the length are those of `name`.

@@ -13,12 +13,10 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// Wraps a socket that is connected.
     pub fn new(socket: TcpStream, until: Instant) -> Timed {
         Timed { socket, until }
     }
 
-    /// Gives it more time.
     pub fn end_by(&mut self, until: Instant) {
         self.until = until;
     }

@@ -102,7 +102,6 @@ pub fn drops(fd: impl AsFd) -> io::Result<u32> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(words[8]) }
 }
 
-/// Buffers for many datagrams.
 pub struct Batch {
     memory: Box<[u8]>,
     /// Each points into `memory` at a multiple of STRIDE.
@@ -135,7 +134,6 @@ impl Batch {
         Batch { memory, vectors, heads, filled: 0 }
     }
 
-    /// Number of datagrams that it has room for.
     pub fn slots(&self) -> usize {
         self.vectors.len()
     }
@@ -163,7 +161,6 @@ impl Batch {
         }
     }
 
-    /// The datagrams received last.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         let filled = self.heads[..self.filled].iter().zip(self.memory.chunks_exact(STRIDE));
         filled.map(|(head, slot)| &slot[..(head.msg_len as usize).min(LARGEST)])

@@ -20,11 +20,7 @@ use crate::pages::{Pages, Pool};
 #[derive(Debug)]
 pub enum Job {
     /// Fill `into` with what is there from byte `at` on.
-    Read {
-        at: u64,
-        /// Pages that come back filled.
-        into: Pages,
-    },
+    Read { at: u64, into: Pages },
     /// Write `from`, whole, to byte `at` and on.
     Write {
         at: u64,
@@ -38,7 +34,6 @@ pub enum Job {
 /// An operation that has ended: its tag, and the pages of a read or none. `UnexpectedEof`: the file ends before.
 pub type Ended = (u64, io::Result<Pages>);
 
-/// Wakes the thread that waits in [`Ring::run`].
 #[derive(Debug)]
 pub struct Bell(OwnedFd);
 
@@ -57,7 +52,6 @@ impl Bell {
     }
 }
 
-/// Operations in progress on one file.
 pub struct Ring {
     ring: IoUring,
     flights: Vec<Option<Flight>>,
@@ -73,13 +67,11 @@ pub struct Ring {
     _held: Option<Arc<File>>,
 }
 
-/// An operation in progress.
 struct Flight {
     tag: u64,
     job: Job,
     /// Bytes that came or went so far: the kernel may stop anywhere.
     moved: usize,
-    /// Number of times that the kernel asked for another attempt.
     retries: u8,
 }
 
@@ -87,7 +79,6 @@ struct Flight {
 const MOST_BYTES: usize = 1 << 30;
 /// The kernel asks for another try rarely, and hardly twice.
 const MOST_RETRIES: u8 = 16;
-/// Tag of the bell.
 const BELL: u64 = u64::MAX;
 
 impl Ring {
@@ -123,12 +114,10 @@ impl Ring {
         })
     }
 
-    /// The bell that wakes the thread in [`Ring::run`].
     pub fn bell(&self) -> Arc<Bell> {
         self.bell.clone()
     }
 
-    /// True if the kernel knows the pool's memory.
     pub fn is_registered(&self) -> bool {
         self.registered.is_some()
     }
@@ -205,7 +194,6 @@ impl Ring {
         }
     }
 
-    /// Takes what the kernel says has ended.
     fn reap(&mut self, ended: &mut Vec<Ended>) {
         loop {
             let Some(entry) = self.ring.completion().next() else { return };

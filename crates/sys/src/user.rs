@@ -5,7 +5,6 @@ use std::io;
 
 use nix::unistd::{Gid, Group, Uid, User};
 
-/// A user as the system knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     pub name: String,
@@ -23,7 +22,6 @@ pub fn user_by_id(uid: u32) -> Option<Account> {
     Some(Account { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
 }
 
-/// A group's number by name.
 pub fn group(name: &str) -> Option<u32> {
     Some(Group::from_name(name).ok()??.gid.as_raw())
 }

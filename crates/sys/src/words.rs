@@ -24,7 +24,6 @@ unsafe impl Send for Words {}
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// Words of a page.
     pub const PAGE: usize = PAGE / size_of::<u64>();
 
     pub const fn new() -> Words {

@@ -20,7 +20,6 @@ macro_rules! zeroed {
 
 zeroed!(AtomicU8, AtomicU32, AtomicU64);
 
-/// A table of `count` zeros.
 pub fn table<A: Zeroed>(count: usize) -> Box<[A]> {
     // SAFETY: `Zeroed` is sealed, and an integer atomic of zero bytes is the integer 0.
     unsafe { Box::new_zeroed_slice(count).assume_init() }

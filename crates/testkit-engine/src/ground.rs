@@ -26,19 +26,14 @@ pub struct Ground {
     dir: PathBuf,
 }
 
-/// The settings of an engine.
 pub struct Settings {
-    /// The clock of both times.
     pub clock: Clock,
-    /// The parameters to begin with.
     pub params: Params,
     /// Two stores at most.
     pub stores: Vec<StoreSpec>,
-    /// The certificates of TLS listeners.
     pub certificates: Arc<dyn tls::Certificates>,
     /// The value of `server.identity` and `server.hostname`.
     pub name: String,
-    /// The seed of the random numbers.
     pub seed: u32,
 }
 
@@ -80,10 +75,6 @@ impl Labels for NoLabels {
 }
 
 impl Ground {
-    /// A ground with counters of its own.
-    ///
-    /// # Panics
-    /// There is no room for files.
     #[expect(clippy::new_without_default, reason = "it makes files, and counters that stay")]
     pub fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -130,7 +121,6 @@ impl Drop for Ground {
     }
 }
 
-/// A listener at `endpoint` over this transport, with TLS or without.
 pub fn listener(endpoint: &str, transport: &'static str, is_tls: bool) -> ListenerInfo {
     ListenerInfo {
         name: "a0".into(),

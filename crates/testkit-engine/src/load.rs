@@ -15,16 +15,13 @@ use vcl::program::{BackendDecl, ProbeDecl};
 use vrt::LoadedVcl;
 use vrt::vmod::Vmod;
 
-/// The modules that a VCL may import.
 #[derive(Clone, Copy)]
 pub struct Modules {
-    /// The modules that run.
     pub all: &'static [&'static Vmod],
     pub signatures: vcl::Modules,
 }
 
 impl Modules {
-    /// The list without any module.
     pub const NONE: Modules = Modules { all: &[], signatures: tables::vmods::Modules(&[]) };
 }
 

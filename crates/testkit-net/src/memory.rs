@@ -22,7 +22,6 @@ use net::{Address, Socketless, Stream, Target};
 /// Bytes that a direction takes until somebody reads it, unless a script says otherwise.
 pub const WINDOW_BYTES: usize = 64 * 1024;
 
-/// One end of a connection.
 #[derive(Debug)]
 pub struct End {
     line: Arc<Mutex<Line>>,
@@ -43,7 +42,6 @@ struct Line {
 struct Direction {
     bytes: VecDeque<u8>,
     window: usize,
-    /// Most bytes that one call moves.
     step: usize,
     state: Flow,
     readers: Vec<Waker>,
@@ -53,7 +51,6 @@ struct Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Open,
-    /// The writer has said that nothing more comes.
     Ended,
     /// The reader has closed: what is written now resets the connection.
     Unread,
@@ -149,7 +146,6 @@ impl End {
         self.lock().directions.iter_mut().for_each(|direction| direction.step = bytes);
     }
 
-    /// Number of bytes that lie there for this end to read.
     pub fn unread(&self) -> usize {
         self.lock().directions[1 - self.side].bytes.len()
     }
@@ -160,7 +156,6 @@ impl End {
         wake(woken);
     }
 
-    /// Says that nothing more will be written.
     pub fn shutdown_write(&self) {
         let woken = {
             let direction = &mut self.lock().directions[self.side];
@@ -172,7 +167,6 @@ impl End {
         wake(woken);
     }
 
-    /// The same as [`Stream::try_read`].
     pub fn try_read(&self, into: &mut [u8]) -> io::Result<usize> {
         let (read, woken) = {
             let direction = &mut self.lock().directions[1 - self.side];
@@ -190,7 +184,6 @@ impl End {
         Ok(read)
     }
 
-    /// The same as [`Stream::try_write`].
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.write(&[IoSlice::new(bytes)])
     }
@@ -223,12 +216,10 @@ impl End {
         Ok(written)
     }
 
-    /// Waits until bytes can be read or the peer has closed.
     pub async fn readable(&self) -> io::Result<()> {
         poll_fn(|cx| self.poll_readable(cx)).await
     }
 
-    /// Waits until bytes can be written.
     pub async fn writable(&self) -> io::Result<()> {
         poll_fn(|cx| self.poll_writable(cx)).await
     }
@@ -371,7 +362,6 @@ impl Drop for Network {
 }
 
 impl Listener {
-    /// Waits for the next connection.
     pub async fn accept(&self) -> End {
         poll_fn(|cx| match self.backlog.waiting.borrow_mut().pop_front() {
             Some(end) => Poll::Ready(end),

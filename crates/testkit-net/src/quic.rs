@@ -30,10 +30,8 @@ pub struct Path {
     pub delay: (Duration, Duration),
 }
 
-/// Draws a number below a bound.
 pub type Draw = Box<dyn FnMut(u64) -> u64 + Send>;
 
-/// All that is on its way, and who waits for it.
 #[derive(Clone)]
 pub struct Network(Arc<Mutex<State>>);
 
@@ -57,23 +55,14 @@ struct Datagram {
 }
 
 impl Network {
-    /// A net without endpoints.
     pub fn new(path: Path, draw: Draw) -> Self {
         Network(Arc::new(Mutex::new(State { path, draw, inboxes: HashMap::new(), lost: 0 })))
     }
 
-    /// A server's endpoint at this address.
-    ///
-    /// # Errors
-    /// None that a simulation has.
     pub fn serve(&self, at: SocketAddr, seat: Seat, keys: &QuicKeys, config: ServerConfig) -> io::Result<Endpoint> {
         net::quic::listen_on(self.socket(at), seat, keys, config)
     }
 
-    /// A client's endpoint at this address.
-    ///
-    /// # Errors
-    /// None that a simulation has.
     pub fn client(&self, at: SocketAddr) -> io::Result<Endpoint> {
         net::quic::client_on(self.socket(at))
     }
@@ -83,7 +72,6 @@ impl Network {
         self.0.lock().path = path;
     }
 
-    /// Number of datagrams that were lost.
     pub fn lost(&self) -> u64 {
         self.0.lock().lost
     }
@@ -122,7 +110,6 @@ impl Inbox {
     }
 }
 
-/// An end of the network.
 struct Socket {
     network: Network,
     at: SocketAddr,

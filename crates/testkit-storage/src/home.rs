@@ -109,22 +109,18 @@ impl SimulatedHome {
         self.table().copies.len()
     }
 
-    /// Number that were loaded.
     pub fn loads(&self) -> usize {
         self.table().loads
     }
 
-    /// Number of uses that were noted.
     pub fn uses(&self) -> usize {
         self.table().uses
     }
 
-    /// Bodies that somebody holds.
     pub fn bodies(&self) -> usize {
         self.table().bodies
     }
 
-    /// Changes what all copies say.
     pub fn damage(&self, change: impl Fn(&mut RecordFields)) {
         self.table().copies.values_mut().for_each(|copy| change(&mut copy.fields));
     }

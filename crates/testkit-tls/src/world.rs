@@ -22,7 +22,6 @@ use tls::{
     ServerOptions, Traffic,
 };
 
-/// The name in its certificate.
 pub const NAME: &str = "a.example";
 
 /// Settings of both sides, with a certificate that nobody else trusts.
@@ -71,13 +70,11 @@ fn certified(leaf: CertificateDer<'static>, key: &KeyPair) -> Arc<CertifiedKey> 
 }
 
 impl World {
-    /// A world without settings.
     #[expect(clippy::new_without_default, reason = "it costs two keys")]
     pub fn new() -> Self {
         World { server: ServerOptions::default(), client: ClientOptions::default(), authority: Authority::new() }
     }
 
-    /// Both speak these versions alone.
     pub fn with_versions(versions: &[&'static SupportedProtocolVersion]) -> Self {
         let mut world = World::new();
         world.server.versions = versions.to_vec();
@@ -85,7 +82,6 @@ impl World {
         world
     }
 
-    /// The server has this suite alone.
     pub fn with_suite(suite: SupportedCipherSuite) -> Self {
         let mut world = World::with_versions(&[suite.version()]);
         world.server.provider =
@@ -98,17 +94,14 @@ impl World {
         self.authority.roots.clone()
     }
 
-    /// The same in PEM.
     pub fn roots_pem(&self) -> String {
         self.authority.pem.clone()
     }
 
-    /// A server by these settings.
     pub fn make_server(&self) -> Arc<Server> {
         Arc::new(Server::new(self.authority.leaf.clone(), &self.server).unwrap())
     }
 
-    /// A client by these settings.
     pub fn make_client(&self) -> Arc<Client> {
         let provider = Arc::new(default_provider());
         let verifier =
@@ -232,12 +225,10 @@ pub fn shake_hands(
     Err((server_is.err(), client_is.err()))
 }
 
-/// Has one certificate, for whoever comes.
 #[derive(Debug)]
 pub struct OneForAll(Arc<Server>);
 
 impl OneForAll {
-    /// The pair of this world.
     pub fn new(world: &World) -> Self {
         OneForAll(world.make_server())
     }
@@ -252,10 +243,6 @@ impl Certificates for OneForAll {
     }
 }
 
-/// Makes tickets.
-///
-/// # Panics
-/// There is no randomness.
 pub fn ticketer() -> Arc<tls::tickets::Ticketer> {
     let tickets = tls::tickets::Tickets::default();
     tickets.replace(&[tls::tickets::TicketKey::random().expect("randomness")]);

@@ -19,16 +19,13 @@ use vrt::{BackendRef, Blob, Ctx, Env, Failure, HeadId, LoadedVcl, Machine, Metho
 
 pub use vcl::Modules as Signatures;
 
-/// The modules that a test's VCL may import.
 pub trait Modules {
-    /// The modules that run.
     const ALL: &'static [&'static Vmod];
     const MODULES: Signatures;
 }
 
 /// A VCL with some of the modules, and a transaction that it is run over.
 pub struct World<M> {
-    /// The VCL that is loaded.
     pub vcl: Arc<LoadedVcl>,
     pub ctx: TestCtx,
     _dir: ScratchDir,
@@ -38,12 +35,10 @@ pub struct World<M> {
 /// A transaction that has only what modules ask for.
 pub struct TestCtx {
     pub req: Head,
-    /// The request to the backend.
     pub bereq: Head,
     pub resp: Head,
     /// The TLVs of the PROXY header.
     pub tlvs: Vec<u8>,
-    /// The facts that the TLS handshake agreed on.
     pub tls: Option<tls::Info>,
     /// User and group of the peer.
     pub ids: Result<(u32, u32), String>,
@@ -87,7 +82,6 @@ impl Env for TestEnv {
 }
 
 impl TestCtx {
-    /// The clock, to be moved.
     pub fn clock_mut(&mut self) -> &mut Clock {
         &mut self.clock
     }
@@ -99,7 +93,6 @@ impl<M: Modules> World<M> {
         Self::try_new(vcl).unwrap_or_else(|reason| panic!("{vcl}\n{reason}"))
     }
 
-    /// A VCL, or why it is none.
     pub fn try_new(text: &str) -> Result<Self, String> {
         let options = vcl::Options { err_unref: false, modules: M::MODULES, ..vcl::Options::default() };
         let compiled = vcl::compile("<vcl.inline>", text.as_bytes(), &vcl::NoSources, &options);
@@ -141,7 +134,6 @@ impl<M: Modules> World<M> {
         Self::new(&format!("vcl 4.1; {declarations} sub vcl_recv {{ {body} return (hash); }}"))
     }
 
-    /// A field of the request, as text.
     pub fn field(&self, name: &str) -> String {
         String::from_utf8_lossy(self.ctx.req.get(name).unwrap_or(b"<unset>")).into_owned()
     }
@@ -152,7 +144,6 @@ impl<M: Modules> World<M> {
         if action == "Hash" { self.field(name) } else { action }
     }
 
-    /// Runs a subroutine to its end, waiting where it waits.
     pub fn run(&mut self, method: Method) -> String {
         let mut machine = Machine::new();
         machine.start(&self.vcl, method);

@@ -20,7 +20,6 @@ impl Wake for Unpark {
     }
 }
 
-/// A waker that unparks the calling thread.
 pub fn unpark_me() -> Waker {
     Waker::from(Arc::new(Unpark(thread::current())))
 }

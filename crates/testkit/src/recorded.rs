@@ -6,14 +6,12 @@
 
 use std::collections::HashMap;
 
-/// A record of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct Record {
     pub vxid: u32,
     pub tag: &'static str,
     /// `c`: of a client; `b`: of a backend; `-`: of neither.
     pub marker: char,
-    /// The text of all that follows.
     pub text: &'static str,
 }
 
@@ -37,7 +35,6 @@ pub fn log(records: &[Record], number: impl Fn(&str) -> u8) -> Vec<u8> {
     bytes
 }
 
-/// The records that Lacquer wrote, one transaction after the other.
 pub fn lacquer() -> Vec<Record> {
     records(include_str!("recorded/lacquer.txt"))
 }

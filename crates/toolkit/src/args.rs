@@ -40,16 +40,13 @@ pub enum Arg<'a> {
 #[derive(Clone, Debug)]
 pub struct Args<'a> {
     rest: slice::Iter<'a, String>,
-    /// The option that values belong to.
     name: &'a str,
     /// The text behind its `=`, until it is taken.
     joined: Option<&'a str>,
-    /// True after the word `--`.
     has_only_words: bool,
 }
 
 impl<'a> Args<'a> {
-    /// The arguments from the first word on.
     pub fn new(words: &'a [String]) -> Args<'a> {
         Args { rest: words.iter(), name: "", joined: None, has_only_words: false }
     }
@@ -140,7 +137,6 @@ impl<'a> Args<'a> {
         time(self.name, value, range)
     }
 
-    /// The message for an option that nobody knows.
     pub fn unknown(&self) -> String {
         format!("no option {} (--help shows the usage)", self.name)
     }

@@ -7,7 +7,6 @@ use std::io::{self, IsTerminal, Write};
 
 use base::text::printable;
 
-/// To standard output, as it is.
 pub fn out(text: impl Display) {
     let mut to = io::stdout().lock();
     let _ = write!(to, "{text}").and_then(|()| to.flush());
@@ -29,7 +28,6 @@ pub fn foreign_err(text: impl Display) {
     if io::stderr().is_terminal() { err(printable(&text.to_string())) } else { err(text) }
 }
 
-/// To standard error, as it is.
 pub fn err(text: impl Display) {
     let _ = write!(io::stderr().lock(), "{text}");
 }

@@ -13,16 +13,12 @@ pub struct Tool {
     pub name: &'static str,
     /// The ways to call it, in a few lines: shown to who calls it otherwise.
     pub synopsis: &'static str,
-    /// The rest of the help.
     pub details: &'static str,
 }
 
-/// The action that the words ask for.
 #[derive(Debug)]
 pub enum Invocation<O> {
-    /// Do what it is there for.
     Run(O),
-    /// Say what it is there for.
     Help,
 }
 

@@ -299,7 +299,6 @@ mod tests {
         assert!(request.has_failed() && fetch.reason == "fetch");
     }
 
-    /// Records that servers really wrote about the same requests become the same transactions.
     #[test]
     fn both_servers_records_are_the_requests_that_were_sent() {
         let shapes = |records: Vec<testkit::recorded::Record>| {

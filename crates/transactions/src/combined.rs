@@ -9,7 +9,6 @@ use crate::{Kind, Transaction};
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Appends a line for a client's request; for nothing else.
 pub fn line(out: &mut String, t: &Transaction) {
     if t.kind != Kind::Request {
         return;

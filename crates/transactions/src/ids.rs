@@ -9,7 +9,6 @@ use crate::Transaction;
 /// A transaction's own span, and what caused it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpanId {
-    /// The trace, with the transaction's span.
     pub own: TraceContext,
     /// The span that caused it; 0: nothing did.
     pub parent: u64,
@@ -28,7 +27,6 @@ pub fn of_request(request: &Transaction) -> SpanId {
     SpanId { own: cause.child(vxid), parent: cause.span }
 }
 
-/// The number of a transaction that another one has caused.
 pub fn of_child(child: &Transaction, parent: SpanId) -> SpanId {
     SpanId { own: parent.own.child(u64::from(child.vxid)), parent: parent.own.span }
 }

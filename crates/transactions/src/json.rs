@@ -30,7 +30,6 @@ pub enum Names {
 impl Names {
     pub const ALL: &'static [Names] = &[Names::Own, Names::Ecs, Names::Otel];
 
-    /// The word in an option.
     pub const fn name(self) -> &'static str {
         match self {
             Names::Own => "lacquer",

@@ -19,12 +19,10 @@ pub enum Kind {
     /// A request, of a client or of a page that includes it.
     #[default]
     Request,
-    /// A request to a backend.
     Fetch,
 }
 
 impl Kind {
-    /// The word that is written.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Request => "request",
@@ -58,13 +56,10 @@ pub struct Stamp {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Message {
-    /// The method of a request.
     pub method: String,
-    /// The URL of a request.
     pub url: String,
     /// The status of a response, 0 where there is none.
     pub status: u16,
-    /// The reason of a response.
     pub reason: String,
     pub protocol: String,
     /// Name and value, in order.
@@ -87,7 +82,6 @@ pub struct Peer {
     pub port: u16,
     /// The listener that it came by, or the backend's name in VCL.
     pub name: String,
-    /// The connection was there before.
     pub is_reused: bool,
 }
 
@@ -99,7 +93,6 @@ pub struct Bytes {
     pub resp_body: u64,
 }
 
-/// A call of a VCL subroutine, and what it returned.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Call {
     /// Without `vcl_`, in lower case.
@@ -117,11 +110,8 @@ pub struct Transaction {
     pub reason: &'static str,
     /// The transaction that caused it: of a client's request its session. 0 where the log doesn't say.
     pub parent: u32,
-    /// The times of its steps, in order.
     pub stamps: Vec<Stamp>,
-    /// The client, or the backend.
     pub peer: Option<Peer>,
-    /// TLS is spoken with the client.
     pub is_tls: bool,
     /// The request: of a client as it came in, of a backend as it was sent.
     pub request: Message,
@@ -135,9 +125,7 @@ pub struct Transaction {
     pub trace_parents: Vec<String>,
     /// Bytes that were sent and received, once it has ended.
     pub bytes: Option<Bytes>,
-    /// The VCL that served it.
     pub vcl: String,
-    /// Calls of subroutines, in order.
     pub calls: Vec<Call>,
     /// Texts that `std.log()` has written.
     pub notes: Vec<String>,
@@ -151,17 +139,14 @@ impl Transaction {
         self.stamps.first().map(|stamp| stamp.at)
     }
 
-    /// The time at which its last step ended.
     pub fn end(&self) -> Option<UnixNs> {
         self.stamps.iter().map(|stamp| stamp.at).max()
     }
 
-    /// Nanoseconds from begin to end.
     pub fn duration_ns(&self) -> Option<u64> {
         Some(self.end()?.0.saturating_sub(self.begin()?.0))
     }
 
-    /// The time at which a step of this name ended.
     pub fn stamp(&self, label: &str) -> Option<UnixNs> {
         self.stamps.iter().find(|stamp| stamp.label == label).map(|stamp| stamp.at)
     }

@@ -69,7 +69,6 @@ impl Backtrack {
     }
 }
 
-/// Matches that reached the limit.
 pub(super) static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
 
 #[cold]

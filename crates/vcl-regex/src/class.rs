@@ -33,7 +33,6 @@ fn posix_end(pat: &[u8], at: usize) -> Option<usize> {
     (rest.get(close..close + 2) == Some(&[mark, b']'])).then_some(at + 2 + close + 2)
 }
 
-/// The set of a one-letter class: `d`, `S`, `h`, ...
 fn shorthand(letter: u8) -> Option<ByteSet> {
     let set = match letter.to_ascii_lowercase() {
         b'd' => ByteSet::EMPTY.with(b'0', b'9'),

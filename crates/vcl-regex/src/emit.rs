@@ -5,7 +5,6 @@ use std::fmt::Write;
 
 use super::node::{At, ByteSet, Greed, Node};
 
-/// The engine that the pattern is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// regex-automata. Subjects don't end in a newline, or the pattern doesn't heed it.
@@ -69,7 +68,6 @@ impl Emitter {
         }
     }
 
-    /// A node between others.
     fn part(&mut self, node: &Node) {
         match node {
             Node::Alt(_) => self.wrap("(?:", node),

@@ -54,16 +54,13 @@ impl AnyOf {
         Linear::new(&texts.join("|")).ok().map(AnyOf)
     }
 
-    /// True if one of them is found in `subject`.
     pub fn is_match(&self, subject: &[u8]) -> bool {
         self.0.is_match(subject)
     }
 }
 
-/// The place at which a group matched, if it took part.
 pub type Group = Option<Range<usize>>;
 
-/// A match that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchError {
     /// More steps than the param `pcre2_match_limit` allows.
@@ -87,7 +84,6 @@ pub fn set_match_limit(limit: u32) {
     backtrack::LIMIT.store(limit, Ordering::Relaxed);
 }
 
-/// Number of matches of this process that reached that limit.
 pub fn matches_given_up() -> u64 {
     backtrack::GIVEN_UP.load(Ordering::Relaxed)
 }
@@ -168,7 +164,6 @@ impl Regex {
         never::never(&self.node)
     }
 
-    /// Number of numbered groups.
     pub fn groups(&self) -> u32 {
         self.groups
     }

@@ -61,7 +61,6 @@ impl Linear {
         found.map(|m| m.range())
     }
 
-    /// Fills `groups`; false when there is no match.
     pub(super) fn captures(&self, subject: &[u8], from: usize, groups: &mut Groups) -> bool {
         let input = Input::new(subject).span(from..subject.len());
         // Groups 0 to 10: regsub has \0 to \9, vmod re asks for the tenth.

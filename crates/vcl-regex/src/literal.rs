@@ -5,16 +5,12 @@ use memchr::memmem::Finder;
 
 use super::node::{At, ByteSet, Greed, Node};
 
-/// A pattern that is plain text with or without anchors.
 #[derive(Debug)]
 pub(super) enum Literal {
-    /// A text, like `abc`.
     Contains(Box<Finder<'static>>),
-    /// A beginning, like `^abc`.
     Prefix(Box<[u8]>),
     /// `abc$`: also before a newline at the end.
     Suffix(Box<[u8]>),
-    /// The whole, like `^abc$`.
     Equal(Box<[u8]>),
     /// `[a-z]`: one byte of several.
     OneOf(ByteSet),
@@ -22,7 +18,6 @@ pub(super) enum Literal {
     Loose(Box<Loose>),
 }
 
-/// Sets of bytes, one after the other, that may begin anywhere.
 #[derive(Debug)]
 pub(super) struct Loose {
     sets: Vec<ByteSet>,
@@ -103,7 +98,6 @@ impl Literal {
         })
     }
 
-    /// The first place at or after `from`.
     pub(super) fn find_from(&self, subject: &[u8], from: usize) -> Option<std::ops::Range<usize>> {
         match self {
             Literal::Contains(finder) => {

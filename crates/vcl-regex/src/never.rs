@@ -4,7 +4,6 @@
 
 use super::node::{At, ByteSet, Node};
 
-/// The bytes on both sides of a node.
 #[derive(Clone, Copy)]
 struct Neighbours {
     /// Bytes that must stand before it.
@@ -17,7 +16,6 @@ struct Neighbours {
 
 const ALONE: Neighbours = Neighbours { before: 0, after: 0, newline: false };
 
-/// Says what can never match.
 pub(super) fn never(node: &Node) -> Option<&'static str> {
     if is_dead(node, ALONE) {
         return Some("This pattern can never match: ^ and $ stand for the ends of the text.\n");
@@ -70,7 +68,6 @@ fn parts(nodes: &[Node], around: Neighbours) -> impl Iterator<Item = (&Node, Nei
     })
 }
 
-/// The least number of bytes that it takes.
 fn least(node: &Node) -> usize {
     match node {
         Node::Set(_) => 1,

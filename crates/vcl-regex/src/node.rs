@@ -42,7 +42,6 @@ impl ByteSet {
         if count == 1 { (0..=255).find(|&b| self.has(b)) } else { None }
     }
 
-    /// Members as ranges, in order.
     pub(super) fn ranges(&self) -> Vec<(u8, u8)> {
         let mut out: Vec<(u8, u8)> = Vec::new();
         for b in (0..=255u8).filter(|&b| self.has(b)) {
@@ -88,7 +87,6 @@ pub(super) enum At {
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Node {
-    /// One byte of a set.
     Set(ByteSet),
     Cat(Vec<Node>),
     Alt(Vec<Node>),
@@ -123,7 +121,6 @@ pub(super) enum Node {
 impl Node {
     pub(super) const EMPTY: Node = Node::Cat(Vec::new());
 
-    /// True when only the backtracker can run it.
     pub(super) fn needs_backtracking(&self) -> bool {
         match self {
             Node::Set(_) | Node::At(_) => false,
@@ -161,7 +158,6 @@ impl Node {
         }
     }
 
-    /// The length, when all matches have the same.
     pub(super) fn fixed_len(&self) -> Option<usize> {
         match self {
             Node::Set(_) => Some(1),

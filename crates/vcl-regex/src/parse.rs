@@ -6,7 +6,6 @@ use super::RegexError;
 use super::class;
 use super::node::{At, ByteSet, Greed, Node};
 
-/// Parentheses may nest this deep.
 const MAX_NEST: u32 = 250;
 const MAX_REPEAT: u32 = 65535;
 const MAX_NAME: usize = 32;
@@ -348,7 +347,6 @@ impl Parser<'_> {
         Ok(Node::Look { ahead, negated, node: Box::new(node) })
     }
 
-    /// A name up to its end mark.
     pub(super) fn name(&mut self, end: u8) -> Result<Vec<u8>> {
         let rest = &self.pat[self.at..];
         let word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';

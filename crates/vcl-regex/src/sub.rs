@@ -7,7 +7,6 @@ use std::ops::Range;
 use super::backtrack::Groups;
 use super::{MatchError, Regex};
 
-/// A piece of a replacement text.
 enum Piece<'a> {
     Text(&'a [u8]),
     Group(usize),
@@ -30,7 +29,6 @@ pub(super) fn each(
     Ok(())
 }
 
-/// Appends a replacement text with the groups of a match in it.
 pub(super) fn expand(with: &[u8], subject: &[u8], groups: &[Option<Range<usize>>], out: &mut Vec<u8>) {
     for piece in pieces(with) {
         match piece {

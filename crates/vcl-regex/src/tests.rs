@@ -31,7 +31,6 @@ fn spans(groups: &[Option<Range<usize>>]) -> String {
     groups.iter().take(10).map(one).collect::<Vec<_>>().join(",")
 }
 
-/// The difference from the expectations of one line.
 fn differs(line: &str) -> Option<String> {
     let fields: Vec<&str> = line.split('\t').collect();
     let (pattern, subject) = (unescape(fields[0]), unescape(fields[1]));
@@ -134,7 +133,6 @@ fn one_pattern_on_many_threads() {
 }
 
 proptest::proptest! {
-    /// Whatever the pattern and the subject: no panic, and the ways to ask agree.
     #[test]
     fn any_pattern_and_subject(pattern in r"[ab.()|*+?\[\]{}\\^$1-3,:!=<>PKQEdwbsRi-]{0,24}", subject in r"[ab1\n]{0,12}", with in r"[x\\0-3]{0,5}") {
         if let Ok(regex) = Regex::new(pattern.as_bytes()) {
@@ -150,7 +148,6 @@ proptest::proptest! {
         }
     }
 
-    /// Plain text, quoted, is found where it stands.
     #[test]
     fn quoted_text_is_itself(text in proptest::collection::vec(1u8..=255, 1..12), before in "[xyz]{0,5}") {
         proptest::prop_assume!(!text.windows(2).any(|w| w == b"\\E") && text.last() != Some(&b'\\'));

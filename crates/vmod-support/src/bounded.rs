@@ -25,10 +25,8 @@ pub enum Worth {
 #[derive(Debug)]
 pub struct BoundedMap<K, V> {
     entries: Vec<(K, V)>,
-    /// The entries' places in `entries`.
     index: HashTable<usize>,
     hasher: RandomState,
-    /// The place that was looked at last.
     hand: usize,
 }
 
@@ -197,7 +195,6 @@ mod tests {
     }
 
     proptest! {
-        /// The table is a map; what makes room is among the rest, and the bound holds.
         #[test]
         fn it_is_a_map(steps in proptest::collection::vec((0_u8..4, 0_u8..40, 0_u8..4), 0..300)) {
             let (mut map, mut model) = (BoundedMap::default(), HashMap::new());

@@ -22,7 +22,6 @@ vrt::vmod! {
     }
 }
 
-/// Largest file, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
 static FILES: Files<Vec<u8>> = Files::new(MAX_BYTES, Ok);

@@ -18,7 +18,6 @@ use vmod_support::hashing::Hashing;
 
 /// Bytes that a task may add to an HMAC or a verifier.
 const MAX: usize = 1 << 20;
-/// Most bytes of `urandom`.
 const MAX_RANDOM: i64 = 65_536;
 
 vrt::words! {
@@ -177,7 +176,6 @@ fn valid(verifier: &Verifier, call: &mut Call<'_>, signature: Option<&Blob>) -> 
     give(key.verify(text, bytes(signature)).is_ok())
 }
 
-/// The additions of a task to one object, or to one hash.
 #[derive(Default)]
 struct Additions(Vec<u8>);
 

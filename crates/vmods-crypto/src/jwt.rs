@@ -331,21 +331,18 @@ fn reset(this: &Writer, call: &mut Call<'_>) -> CallResult<VOID> {
 struct Reader(#[allow(dead_code)] ());
 struct Writer(#[allow(dead_code)] ());
 
-/// The settings that a reader was given in this task.
 #[derive(Default)]
 struct ReaderTask {
     token: Option<Token>,
     key: Option<Keys>,
 }
 
-/// The keys that a signature is checked with.
 enum Keys {
     /// The secret, or a key in PEM.
     Text(Text),
     Jwk(Vec<jwk::Jwk>),
 }
 
-/// The arguments of verify().
 struct Check {
     kid: &'static str,
     exp: bool,
@@ -353,7 +350,6 @@ struct Check {
     now: f64,
 }
 
-/// The settings that a writer was given in this task.
 #[derive(Default)]
 struct WriterTask {
     algorithm: Option<&'static Algorithm>,
@@ -461,7 +457,6 @@ fn claim_called<T>(call: &mut Call<'_>, of: &T, name: &str) -> Option<Json> {
     read(call, of).token.as_ref()?.claims()?.remove(name)
 }
 
-/// The claim that the first argument names.
 fn claim<T>(call: &mut Call<'_>, of: &T, claim: &[u8]) -> Option<Json> {
     claim_called(call, of, &String::from_utf8_lossy(claim))
 }

@@ -4,7 +4,6 @@
 use testkit_vcl::{Modules, World as AnyWorld};
 use vrt::vmod::Vmod;
 
-/// Those of this crate.
 pub(crate) struct Ours;
 
 impl Modules for Ours {

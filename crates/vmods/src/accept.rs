@@ -85,7 +85,6 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b'\t'..=b'\r' | b' ')
 }
 
-/// The text that is still to be read.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -100,7 +99,6 @@ impl<'a> Rest<'a> {
         true
     }
 
-    /// Reads at least one byte that isn't a separator.
     fn token(&mut self) -> Option<&'a [u8]> {
         let separates = |c: &u8| matches!(c, b',' | b';' | b'=') || is_space(*c);
         let end = self.0.iter().position(separates).unwrap_or(self.0.len());

@@ -40,7 +40,6 @@ struct ListCache(Mutex<Vec<(Text, Arc<List>)>>);
 struct List {
     allow: Option<Acl>,
     deny: Option<Acl>,
-    /// The rules of `allow`, as they stand in the text.
     rules: Vec<Text>,
     faults: Vec<String>,
 }

@@ -147,7 +147,6 @@ pub(crate) struct Group {
 struct Settings {
     host: Option<String>,
     host_port: Option<String>,
-    /// The name came with https://.
     is_https: bool,
     port: Option<String>,
     ttl: f64,
@@ -290,13 +289,11 @@ impl Group {
         Some(domain)
     }
 
-    /// The domain, if it was made by these settings.
     fn made_by(&self, settings: &Settings) -> Option<Arc<Domain>> {
         let resolver = self.resolver.lock();
         resolver.as_ref().filter(|resolver| resolver.settings == *settings).map(|resolver| resolver.domain.clone())
     }
 
-    /// The domain as it was last made.
     pub(crate) fn known(&self) -> Option<Arc<Domain>> {
         self.resolver.lock().as_ref().map(|resolver| resolver.domain.clone())
     }

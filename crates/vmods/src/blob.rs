@@ -160,7 +160,6 @@ fn sub(_: &mut Call<'_>, blob: Option<&Blob>, length: i64, offset: i64) -> CallR
     }
 }
 
-/// An object: a blob and the texts that were asked of it.
 struct Constant {
     blob: Blob,
     texts: Mutex<HashMap<(&'static str, bool), Text>>,

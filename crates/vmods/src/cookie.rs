@@ -297,7 +297,6 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Cookies that are written are read back the same.
         #[test]
         fn lines_come_back(cookies in proptest::collection::vec(("[a-z]{1,3}", "[!-:<-~]{1,5}"), 0..6)) {
             let mut first = Jar::default();

@@ -155,7 +155,6 @@ impl Kind {
         }
     }
 
-    /// The head whose fields it means in this subroutine.
     fn head(self, call: &mut Call<'_>) -> Result<HeadId, Failure> {
         let is_fetch = matches!(call.method, Method::BackendFetch | Method::BackendResponse | Method::BackendError);
         let id = match (self, call.method) {
@@ -262,7 +261,6 @@ impl List {
         self.cookies.iter().filter(|cookie| self.is_left(cookie))
     }
 
-    /// The Cookie field of what is left.
     fn line(&self) -> Vec<u8> {
         self.left().map(|cookie| &cookie.text[..]).collect::<Vec<_>>().join(&b"; "[..])
     }
@@ -417,7 +415,6 @@ fn parse(call: &mut Call<'_>, cookies: &[u8]) -> CallResult<VOID> {
     give(())
 }
 
-/// Changes the names or values of the cookies whose names match.
 fn regsub(call: &mut Call<'_>, names: &[u8], what: Where, regex: &[u8], with: &[u8], all: bool) -> CallResult<VOID> {
     let is_name = what == Where::Name;
     let wanted = matching(call, "regsub", names)?;
@@ -452,7 +449,6 @@ fn reset(call: &mut Call<'_>, kind: Kind) -> CallResult<VOID> {
     give(())
 }
 
-/// Appends the attributes that setcookie_add was given.
 fn attributes(call: &mut Call<'_>, set: &SetCookie<'_>, text: &mut Vec<u8>) -> Result<(), Failure> {
     if let Some(ttl) = set.ttl {
         let until = vrt::convert::to_text(&Value::Time(call.ctx.clock().real().0 + ttl))?;

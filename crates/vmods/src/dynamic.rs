@@ -122,7 +122,6 @@ pub(crate) struct Dynamic {
     clock: Clock,
     log: Arc<LogRing>,
     port: String,
-    /// Settings that all its backends share.
     spec: BackendSpec,
     shares_hosts: bool,
     whitelist: Option<Arc<Acl>>,
@@ -161,7 +160,6 @@ pub(crate) struct Plan {
 /// Backends by address and, unless hosts share, by host.
 type Backends = HashMap<(SocketAddr, Option<String>), Weak<dyn Director>>;
 
-/// Domains by host and port.
 type ByName = HashMap<(String, String), Arc<Domain>>;
 
 #[derive(Default)]
@@ -405,7 +403,6 @@ impl Dynamic {
     }
 }
 
-/// With this name, unless it has another.
 fn named(origin: Origin, host: &str) -> Origin {
     if origin.name.is_empty() { Origin { name: host.to_owned(), ..origin } } else { origin }
 }
@@ -471,7 +468,6 @@ impl Domain {
         self.backends.read().clone()
     }
 
-    /// Starts a lookup when the last is older than `ttl`.
     fn refresh(&self) {
         let (Some(me), Some(owner)) = (self.me.upgrade(), self.owner.upgrade()) else { return };
         let now = owner.clock.mono();

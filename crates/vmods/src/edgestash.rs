@@ -189,7 +189,6 @@ fn response(call: &Call<'_>, who: &str) -> Result<(), Failure> {
     }
 }
 
-/// The delimiters of this task, for the responses that it looks at.
 fn delimiters<'a>(call: &'a mut Call<'_>) -> &'a mut Delimiters {
     call.ctx.task().get()
 }
@@ -325,7 +324,6 @@ struct Page {
     json_bytes: usize,
     /// Documents that are asked for, and which they are.
     asked: Vec<(usize, Subrequest)>,
-    /// Documents that are still to come.
     waiting: Vec<usize>,
     text: Vec<u8>,
     render: Option<Render>,

@@ -23,9 +23,7 @@ use crate::support::local::{self, Answer, Answering};
 use vmod_support::args::fail;
 use vmod_support::files::Files;
 
-/// Bytes of a file that are read at once.
 const PIECE: usize = 128 * 1024;
-/// Bytes of a table of types.
 const MIME_BYTES: u64 = 10_000_000;
 const MIME_DB: &str = "/etc/mime.types";
 
@@ -95,7 +93,6 @@ fn new(
     Ok(FileServer(made.ok_or_else(|| Failure::new("fileserver.root(): no backends can be made here"))?))
 }
 
-/// A directory and all beneath it.
 pub(crate) struct Tree {
     path: PathBuf,
     links: Links,
@@ -259,7 +256,6 @@ fn is_not_modified(request: &Head, found: &OpenFile) -> bool {
     }
 }
 
-/// The next bytes of a file of which `left` are wanted.
 fn read_some(file: &mut File, into: &mut Vec<u8>, left: u64) -> std::io::Result<usize> {
     into.clear();
     file.take(left.min(PIECE as u64)).read_to_end(into)

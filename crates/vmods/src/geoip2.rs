@@ -35,7 +35,6 @@ pub(crate) type Database = Reader<Vec<u8>>;
 
 static DATABASES: Files<Database> = Files::new(MAX, |bytes| Reader::from_source(bytes).map_err(|e| e.to_string()));
 
-/// Opens the present content of the file.
 pub(crate) fn open(file: &std::path::Path) -> Result<Arc<Database>, String> {
     DATABASES.share(file)
 }

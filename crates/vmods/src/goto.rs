@@ -133,7 +133,6 @@ fn place(to: &Place<'_>, who: &str) -> Result<(String, String), Failure> {
     })
 }
 
-/// True if the connection uses TLS.
 fn is_sealed(to: &Place<'_>) -> bool {
     to.ssl || is_https(&String::from_utf8_lossy(to.s))
 }

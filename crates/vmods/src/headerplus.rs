@@ -416,7 +416,6 @@ struct State(Option<Fields>);
 struct Fields {
     head: HeadId,
     list: Vec<Field>,
-    /// Lines of the head that shall go.
     deleted: Vec<Vec<u8>>,
     keeps: bool,
 }
@@ -445,7 +444,6 @@ fn init(call: &mut Call<'_>, id: HeadId) -> CallResult<VOID> {
     give(())
 }
 
-/// Reads the first of these heads that there is here.
 fn init_first(call: &mut Call<'_>, ids: [HeadId; 2]) -> CallResult<VOID> {
     let id = ids.into_iter().find(|id| call.ctx.head(*id).is_some());
     init(call, id.unwrap_or(ids[0]))

@@ -288,7 +288,6 @@ fn set_in(part: &mut BoundedMap<Text, Entry>, key: &[u8], entry: Entry, now: Mon
 }
 
 impl Store {
-    /// True if changes by this call stay the task's own.
     fn is_own(&self, call: &Call<'_>) -> bool {
         self.is_layered && !is_housekeeping(call)
     }
@@ -394,7 +393,6 @@ mod tests {
     }
 
     proptest! {
-        /// Each line with a separator is there, the last of a key counts; a line without one refuses the file.
         #[test]
         fn any_file(lines in proptest::collection::vec("([ab]{0,2}(=|=>|)[a=>]{0,3}|\\PC{0,5})", 0..6), separator in "(=|=>|a)", ends in "\r?\n") {
             let lines: Vec<&String> = lines.iter().filter(|line| !line.contains(['\n', '\r'])).collect();

@@ -336,7 +336,6 @@ fn class(name: &str) -> i64 {
     }
 }
 
-/// Digits after the point that are shown at most.
 const MAX_DIGITS: usize = 300;
 
 fn strfromd(_: &mut Call<'_>, format: &[u8], f: f64) -> CallResult<STRING> {

@@ -41,7 +41,6 @@ vrt::vmod! {
 
 static FILES: Files<Database> = Files::new(MAX_BYTES, |bytes| Database::read(&bytes));
 
-/// Maps that `init` has read, by label.
 #[derive(Default)]
 struct Maps(RwLock<HashMap<Text, Arc<Map>>>);
 

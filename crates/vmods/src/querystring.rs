@@ -257,8 +257,6 @@ mod tests {
     }
 
     proptest! {
-        /// Parameters that stay were there before, as often or once; a second time nothing changes, and what the rules
-        /// drop and what they keep are all.
         #[test]
         fn parameters_stay_or_go(
             url in "/[a/]{0,5}(\\?([ab_]{0,2}(=[ab=?]{0,3})?&?){0,8})?", sort: bool, uniq: bool, whole: bool, glob in "[ab*?\\[\\]\\\\]{0,4}",

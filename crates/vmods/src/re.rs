@@ -15,7 +15,6 @@ use vrt::{Failure, Text};
 use crate::support::pattern;
 use vmod_support::args::fail;
 
-/// The highest group that may be asked for.
 const MAX_GROUPS: i64 = 10;
 /// Key of the functions' last match; an object's key is its address.
 const FUNCTIONS: usize = 0;

@@ -483,7 +483,6 @@ struct State {
     limit: Option<Duration>,
     retries: Option<u32>,
     reply: Option<Reply>,
-    /// Reason why there is no reply, until the log has it.
     failure: Option<String>,
 }
 

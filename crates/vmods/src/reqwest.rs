@@ -35,7 +35,6 @@ const DEEPEST: i64 = 10;
 const LONGEST: Duration = Duration::from_secs(600);
 /// Connections that a client keeps for later.
 const KEPT: usize = 64;
-/// Time for which a connection is kept.
 const KEPT_FOR: Duration = Duration::from_secs(60);
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 /// Bytes of a redirection's body that are read to keep its connection.
@@ -223,7 +222,6 @@ enum Way {
 }
 
 impl Route<'_> {
-    /// The key under which interchangeable connections are kept.
     fn name(&self) -> String {
         let (is_sealed, host, port) = self.first;
         let (scheme, end) = (if is_sealed { "https" } else { "http" }, self.place);
@@ -382,7 +380,6 @@ fn answered<K, T: Plain<K>>(
     wait(async move { Ok(value(slot.wait().await)) })
 }
 
-/// A field's first value, or all of them with `separator` between.
 fn header(answer: &Answer, name: &[u8], separator: Option<&[u8]>) -> Option<Text> {
     let named = answer.fields.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
     let values: Vec<&[u8]> = named.map(|(_, value)| &value[..]).collect();
@@ -429,7 +426,6 @@ fn redirected(request: &mut Request, status: u16, location: &[u8]) -> Result<(),
 }
 
 impl Client {
-    /// An answer to a request out of VCL, whole.
     async fn ask(self: Arc<Self>, mut request: Request) -> Result<Answer, String> {
         let (mut talk, to) = self.follow(&mut request, None).await?;
         let answer = talk.answer().await?;
@@ -581,7 +577,6 @@ impl Client {
         !is_empty
     }
 
-    /// The URL of what a fetch asks for.
     fn url(&self, target: &str, host: &str) -> Result<String, String> {
         match &self.base_url {
             Some(base) => Ok(format!("{base}{target}")),
@@ -637,7 +632,6 @@ impl Client {
     }
 }
 
-/// Looks after the connections that a client keeps, as long as there are any.
 async fn sweep(client: Weak<Client>) {
     while client.upgrade().is_some_and(|client| client.sweep()) {
         let _ = rt::timeout(SWEEP_EVERY, std::future::pending::<()>()).await;

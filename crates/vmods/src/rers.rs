@@ -267,7 +267,6 @@ mod tests {
     }
 
     proptest! {
-        /// However a body is cut, and whatever the pattern.
         #[test]
         fn any_pattern(pattern in "[ab.*+?()|\\[\\]{}0-9^$\\\\-]{0,12}", with in "[a$0-9{}]{0,6}", body in "[ab\n]{0,60}", cut in 1usize..70) {
             let Some(regex) = make(pattern.as_bytes()) else { return Ok(()) };

@@ -264,7 +264,6 @@ fn sign_bereq(this: &Arc<Signer>, call: &mut Call<'_>) -> CallResult<BOOL> {
 }
 
 impl Signer {
-    /// The fields of a signature; `None` without a key.
     fn signed(&self, request: &Outgoing<'_>) -> Result<Option<Vec<(String, String)>>, String> {
         let settings = self.settings.lock().clone();
         let Some(key) = settings.key else { return Ok(None) };

@@ -218,7 +218,6 @@ struct Element {
     boolean: Option<bool>,
 }
 
-/// A set that nothing is added to any more.
 struct FrozenSet {
     has_case: bool,
     elements: Vec<Element>,
@@ -237,7 +236,6 @@ struct Key {
 struct LastMatch {
     /// Elements, the shortest first.
     all: Vec<usize>,
-    /// The one that is the whole text.
     exact: Option<usize>,
 }
 
@@ -495,7 +493,6 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The chain of prefixes finds what a look at each element finds.
         #[test]
         fn as_if_each_were_tried(texts in proptest::collection::btree_set("[ab]{0,4}", 1..12), text in "[abc]{0,6}") {
             let texts: Vec<&str> = texts.iter().map(String::as_str).rev().collect();

@@ -373,7 +373,6 @@ fn rollback(call: &mut Call<'_>, h: HeadId) -> CallResult<VOID> {
     give(())
 }
 
-/// Error of this task's last ban.
 #[derive(Default)]
 struct BanError(Option<String>);
 

@@ -157,7 +157,6 @@ impl Line {
         }
     }
 
-    /// The socket if it is open; else it may be time to try.
     fn client(self: &Arc<Self>, now: Mono) -> Option<Arc<Client>> {
         match &self.settings.read().link {
             Link::Open(client) => return Some(client.clone()),

@@ -12,7 +12,6 @@ use vrt::{Blob, Failure};
 use crate::support::local::{self, Answer, Answering};
 use vmod_support::args::fail;
 
-/// Bytes sent at once.
 const PIECE: usize = 64 * 1024;
 /// Bytes of a body that is mirrored.
 const MIRRORED: usize = 64 * 1024 * 1024;

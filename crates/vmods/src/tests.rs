@@ -27,12 +27,10 @@ fn text(expr: &str) -> String {
     after("", expr)
 }
 
-/// Value of `expr` after some statements.
 fn after(before: &str, expr: &str) -> String {
     World::with(IMPORTS, &format!("{before} set req.http.out = {expr};")).recv("out")
 }
 
-/// Result of a vcl_recv with this body, and its log.
 fn recv(body: &str) -> (String, Vec<String>) {
     let mut world = World::with(IMPORTS, body);
     let action = world.run(Method::Recv);

@@ -314,7 +314,6 @@ impl Udo {
         members
     }
 
-    /// The members in the form that all directors print.
     fn shown(&self) -> Members {
         let mut shown = Members::default();
         self.members().into_iter().for_each(|member| shown.add(member.backend, member.weight));

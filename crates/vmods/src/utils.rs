@@ -86,7 +86,6 @@ fn resolve_backend(call: &mut Call<'_>, director: Option<&BackendRef>) -> CallRe
     give(director.and_then(|director| call.ctx.resolve(director)))
 }
 
-/// A hexadecimal number with 0x before it.
 fn hex(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X"))?;
     if !digits.iter().all(u8::is_ascii_hexdigit) {

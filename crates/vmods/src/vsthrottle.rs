@@ -65,7 +65,6 @@ struct Bucket {
     blocked_until: Mono,
 }
 
-/// The bucket's name, if there is a key.
 fn named(key: Option<&Text>, (limit, period, block): (i64, f64, f64)) -> Option<Name> {
     Some((key?.clone(), limit, period.to_bits(), block.to_bits()))
 }
@@ -127,7 +126,6 @@ impl Bucket {
         now.since(self.last) > self.period && now.0 >= self.blocked_until.0
     }
 
-    /// Tokens with what was gained since it last gave one.
     fn filled(&self, now: Mono) -> i64 {
         let gained = now.since(self.last) / self.period * self.limit as f64;
         self.tokens.saturating_add(gained as i64).min(self.limit)

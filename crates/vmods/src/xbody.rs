@@ -20,7 +20,6 @@ use vmod_support::hashing::Hashing;
 
 const MAX_CALLS: usize = 100;
 const MAX_CAPTURED: usize = 64 * 1024;
-/// The filter, and what it leaves with the object.
 const NAME: &str = "xbody";
 
 vrt::words! {
@@ -278,7 +277,6 @@ fn regsub(body: &[u8], regex: &Regex, with: &[u8], most: usize) -> Result<Option
 }
 
 impl Body {
-    /// True if the body passes through as it comes.
     fn streams(&self) -> bool {
         self.ops.is_empty() || self.set.is_some()
     }
@@ -372,7 +370,6 @@ impl Filter for Body {
     }
 }
 
-/// Captures that the filter leaves with an object.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 struct Captures {
     captured: Pairs,
@@ -507,7 +504,6 @@ mod tests {
             Captures::read(&stored[..cut.min(stored.len())]);
         }
 
-        /// The filter gives what regsuball does, however the body is cut.
         #[test]
         fn any_pattern(pattern in "[ab.*+?()|^$\\\\-]{0,10}", with in "[a\\\\0-2]{0,5}", body in "[ab\n]{0,60}", cut in 1usize..70) {
             let Ok(regex) = Regex::new(pattern.as_bytes()) else { return Ok(()) };

@@ -8,12 +8,10 @@ use message::{Head, HeadLimits};
 
 use crate::junk;
 
-/// Bytes of the longest answer.
 pub(crate) const LONGEST_BODY: usize = 1 << 20;
 /// Interim responses (RFC 9110 15.2) before the final one.
 const MAX_INTERIM: u32 = 64;
 
-/// An answer that is final.
 #[derive(Debug)]
 pub struct Answer {
     pub head: Head,

@@ -19,7 +19,6 @@ use crate::{Target, in_words};
 const PREFIX: usize = 5;
 const READ_BYTES: usize = 16 << 10;
 
-/// The call to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// Path of the form `/package.Service/Method`.
@@ -30,14 +29,11 @@ pub struct Call<'a> {
     pub message: &'a [u8],
 }
 
-/// The reason why there is no answer.
 #[derive(Debug)]
 pub enum GrpcError {
-    /// The connection, or what came over it.
     Io(io::Error),
     /// The answer isn't gRPC's, but HTTP's with this status.
     Http(u16),
-    /// The call failed: code and message.
     Status(u32, String),
 }
 
@@ -108,12 +104,10 @@ impl<L: Read + Write> Channel<L> {
         }
     }
 
-    /// The link that it goes over.
     pub fn link_mut(&mut self) -> &mut L {
         &mut self.link
     }
 
-    /// True if a further call can be tried here.
     pub fn is_open(&self) -> bool {
         !self.is_leaving && !self.codec.is_over() && self.codec.slots() > 0
     }
@@ -150,7 +144,6 @@ impl<L: Read + Write> Channel<L> {
         }
     }
 
-    /// Sends what may go now.
     fn send(&mut self, calling: &mut Calling) -> io::Result<()> {
         self.codec.flush();
         let mut out = self.codec.output().to_vec();
@@ -163,7 +156,6 @@ impl<L: Read + Write> Channel<L> {
         self.link.flush()
     }
 
-    /// Takes what came, as far as it is whole.
     fn take(&mut self, calling: &mut Calling) -> Result<(), GrpcError> {
         let (now, input, mut at) = (self.now(), std::mem::take(&mut self.input), 0);
         loop {
@@ -208,7 +200,6 @@ impl<L: Read + Write> Channel<L> {
     }
 }
 
-/// A call under way.
 struct Calling {
     stream: u32,
     /// The bytes that are sent, and how far.
@@ -216,7 +207,6 @@ struct Calling {
     sent: usize,
     has_said_all: bool,
     http_status: u16,
-    /// The bytes of messages that came.
     answer: Vec<u8>,
     grpc_status: Option<(u32, String)>,
     has_ended: bool,
@@ -254,7 +244,6 @@ impl Calling {
         })
     }
 
-    /// Appends what may go now.
     fn send(&mut self, codec: &mut Connection, out: &mut Vec<u8>) {
         while self.sent < self.body.len()
             && let Some(grant) = codec.next_send()

@@ -15,10 +15,8 @@ use crate::{Target, junk};
 /// Time for one address.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// A connection to a target.
 #[derive(Debug)]
 pub enum Link {
-    /// A link in clear text.
     Clear(Timed),
     /// Over TLS: what ends without the server's word for it is an error.
     Sealed(Box<Over<Timed>>),
@@ -90,7 +88,6 @@ fn connect_socket(target: &Target, until: Instant) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// The error in words for people.
 pub fn in_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "does not answer in time".to_owned(),

@@ -8,31 +8,22 @@ use http::Uri;
 /// The hosts that may be asked without TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClearText {
-    /// This machine alone, by its address.
     Loopback,
-    /// Any host may be asked.
     Anywhere,
 }
 
-/// The server and path that a URL leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The scheme is `https`.
     pub is_tls: bool,
     /// The host without brackets.
     pub host: String,
     /// 80 or 443 where it names none.
     pub port: u16,
     pub authority: String,
-    /// The path with the query.
     pub path: String,
 }
 
 impl Target {
-    /// Takes a URL apart.
-    ///
-    /// # Errors
-    /// Why nobody can be asked there.
     pub fn parse(url: &str, clear: ClearText) -> Result<Target, String> {
         let uri: Uri = url.parse().map_err(|_| "not a URL".to_owned())?;
         let is_tls = match uri.scheme_str() {

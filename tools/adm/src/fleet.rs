@@ -108,7 +108,6 @@ pub fn main(args: &[String]) -> i32 {
     if is_check && is_wrong(&facts) { WRONG } else { 0 }
 }
 
-/// True if the server follows a log, as a node of a fleet does.
 fn has_log(facts: &serde_json::Value) -> bool {
     facts.get("append").is_some()
 }

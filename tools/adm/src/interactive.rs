@@ -53,7 +53,6 @@ fn here_token(line: &str) -> Option<&str> {
     (mark == "<<").then_some(token)
 }
 
-/// Runs until the input ends or the manager closes.
 pub fn run(connection: &mut Connection) -> i32 {
     match talk(connection) {
         Ok(()) => 0,

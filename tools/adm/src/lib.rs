@@ -73,7 +73,6 @@ Examples:
  {program} -T localhost:6082 -S /etc/varnish/secret vcl.list
 ";
 
-/// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
     if args == ["--optstring"] {
         print::out(format_args!("{OPTSTRING}\n"));
@@ -148,7 +147,6 @@ impl Config {
         ParsedArgs::Rest(tail)
     }
 
-    /// The manager that is meant, with the time to wait for it and for its replies.
     fn attach(&self) -> Result<Attach, String> {
         let mut attach = Attach::to(self.name.clone());
         if let Some(value) = &self.timeout {
@@ -173,7 +171,6 @@ impl Config {
     }
 }
 
-/// Finds the manager by its shared memory.
 fn by_name(attach: &Attach) -> Option<Connection> {
     let found = attach.wait_asleep().inspect_err(|text| print::foreign_err(format_args!("{text}\n")));
     let workdir = found.ok()?;

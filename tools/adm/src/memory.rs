@@ -59,7 +59,6 @@ pub fn main(args: &[String]) -> i32 {
     }
 }
 
-/// The subject of a JSON reply.
 pub(crate) fn content(reply: &str) -> Option<String> {
     match serde_json::from_str(reply).ok()? {
         Value::Array(mut members) => members.pop().filter(Value::is_object).map(|object| format!("{object:#}")),

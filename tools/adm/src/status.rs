@@ -32,7 +32,6 @@ const COMMAND: CommandLine =
 /// A doctor's look at a server (-n, -T, -S) and its machine: the faults, a line each, or why it couldn't look.
 pub type Doctor = fn(Option<&str>, Option<&str>, Option<&str>) -> Result<Vec<String>, String>;
 
-/// Runs it: the exit status.
 pub fn main(args: &[String], doctor: Doctor) -> i32 {
     let words = match COMMAND.read(args) {
         Ok(words) => words,

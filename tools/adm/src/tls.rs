@@ -27,7 +27,6 @@ const COMMAND: CommandLine =
     CommandLine { name: "lacquer tls", usage: USAGE, flags: &["-t", "--format", "--check"], no_word: None };
 
 const DAY: i64 = 86_400;
-/// Names that a line shows.
 const MOST_NAMES: usize = 3;
 /// The exit status of `--check` when something is wrong.
 const WRONG: i32 = 3;
@@ -99,12 +98,10 @@ struct Certificate {
     not_before: i64,
     not_after: i64,
     trouble: Option<String>,
-    /// The time at which ACME renews it.
     renewal: Option<i64>,
     object: Value,
 }
 
-/// The list, the next to expire first.
 fn read(reply: &str) -> Option<Vec<Certificate>> {
     let mut out = elements(reply)?.map(certificate).collect::<Option<Vec<_>>>()?;
     sort(&mut out);
@@ -154,7 +151,7 @@ fn add_renewals(certificates: &mut Vec<Certificate>, reply: &str) {
     sort(certificates);
 }
 
-/// One that ACME is to get.
+/// A certificate that ACME is to get.
 fn missing(name: &str, id: &str) -> Certificate {
     let object = serde_json::json!({ "frontend": "default", "id": id, "status": MISSING, "names": [name] });
     Certificate {
@@ -170,7 +167,6 @@ fn missing(name: &str, id: &str) -> Certificate {
     }
 }
 
-/// The status of a certificate that there isn't yet.
 const MISSING: &str = "missing";
 
 fn certificate(object: Value) -> Option<Certificate> {
@@ -211,7 +207,6 @@ fn table(certificates: &[Certificate], now: i64) -> String {
     out
 }
 
-/// A line about the key of session tickets.
 fn tickets(reply: &str, now: i64) -> String {
     let Some(row) = elements(reply).and_then(|mut rows| rows.next()) else { return String::new() };
     let number = |key: &str| row.get(key).and_then(Value::as_i64);

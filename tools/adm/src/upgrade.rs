@@ -33,7 +33,6 @@ const COMMAND: CommandLine = CommandLine {
     ),
 };
 
-/// Runs it: the exit status.
 pub fn main(args: &[String]) -> i32 {
     let config = match COMMAND.read(args) {
         Ok(words) => words.config(),

@@ -6,15 +6,12 @@ use toolkit::print;
 
 use crate::Config;
 
-/// A command line that was read.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Words {
     flags: Vec<(String, String)>,
-    /// The words that are no flags.
     pub rest: Vec<String>,
 }
 
-/// A command beside varnishadm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandLine {
     /// The words that call it: `lacquer status`.
@@ -84,7 +81,6 @@ impl Words {
         self.all(flag).last()
     }
 
-    /// The server's place, and the time to wait for it.
     pub fn config(&self) -> Config {
         let last = |flag| self.last(flag).map(str::to_owned);
         Config { name: last("-n"), address: last("-T"), secret: last("-S"), timeout: last("-t"), ..Config::default() }

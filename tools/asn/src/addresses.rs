@@ -22,7 +22,6 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Takes an entry's client.
     pub fn add(&mut self, entry: &Entry<'_>) {
         let Some(address) = entry.client.as_deref().and_then(address) else {
             self.no_address += 1;
@@ -49,12 +48,10 @@ impl Addresses {
         format!("begin\nverbose\n{lines}end\n")
     }
 
-    /// True if there is nothing to ask for.
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty()
     }
 
-    /// Remarks on things left out.
     pub fn remarks(&self) -> Vec<String> {
         let counts = [
             (self.no_address, "requests whose client is no address"),

@@ -48,7 +48,6 @@ Other
  -h                   Show this help
 ";
 
-/// The form in which it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -57,7 +56,6 @@ pub enum Format {
     Svg,
 }
 
-/// The subject of one line of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Group {
     #[default]
@@ -65,7 +63,6 @@ pub enum Group {
     Country,
 }
 
-/// The quantity that shares are of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Measure {
     #[default]
@@ -73,21 +70,18 @@ pub enum Measure {
     Requests,
 }
 
-/// The options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub databases: Vec<String>,
     pub names: Vec<String>,
     pub gathering: Gathering,
     pub countries: Vec<Country>,
-    /// The requests that are counted, and the windows.
     pub window: Window,
     pub group: Group,
     pub measure: Measure,
     /// Number of lines; 0: all.
     pub top: usize,
     pub format: Format,
-    /// Print the list to ask Team Cymru for.
     pub lists_addresses: bool,
 }
 

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::options::{Group, Measure, Options};
 use crate::tally::{Part, Sum, Tally, ahead};
 
-/// A line of a table.
 #[derive(Clone, PartialEq, Debug)]
 struct Row {
     /// The number of a network; 0: of none that is known.
@@ -21,7 +20,6 @@ struct Row {
     sum: Sum,
 }
 
-/// A table of the report.
 #[derive(Debug)]
 struct Table {
     /// `None`: no entry had a time.
@@ -32,28 +30,23 @@ struct Table {
     others: (usize, Sum),
 }
 
-/// The result of a run.
 pub struct Report<'a> {
     options: &'a Options,
     gathered: &'a Gathered<Tally>,
     tables: Vec<Table>,
-    /// Files that had no answer for any address.
     silent: Vec<String>,
 }
 
 impl<'a> Report<'a> {
-    /// The report on what was gathered.
     pub fn new(options: &'a Options, gathered: &'a Gathered<Tally>, database: &Database) -> Report<'a> {
         let tables = gathered.result.parts.values().map(|part| Table::new(part, options, database)).collect();
         Report { options, gathered, tables, silent: database.silent() }
     }
 
-    /// True if there is anything in it.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// Remarks on requests that don't count, and on what there is to know.
     pub fn remarks(&self) -> Vec<String> {
         let tally = &self.gathered.result;
         let counts = [

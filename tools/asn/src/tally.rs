@@ -10,7 +10,7 @@ use networks::{Country, Database, Origin, address};
 /// Windows at most: a clock that jumps makes no more.
 const MOST_WINDOWS: usize = 10_000;
 
-/// A time that somebody named.
+/// A time that an option names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
     /// Nanoseconds since 1970; without a zone, by the clock of the log.
@@ -26,7 +26,6 @@ pub struct Window {
     pub length: Option<Duration>,
 }
 
-/// Requests and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sum {
     pub requests: u64,
@@ -48,10 +47,8 @@ pub struct Part {
     pub sums: HashMap<Origin, Sum>,
 }
 
-/// The counts of all windows; see the module.
 #[derive(Default)]
 pub struct Tally {
-    /// Parts by the window's beginning.
     pub parts: BTreeMap<i64, Part>,
     /// Entries that count nowhere: without an address, without a time where one is needed, of other times, of other
     /// countries, of more windows than there may be.

@@ -91,12 +91,10 @@ impl Cache {
         self.page
     }
 
-    /// The working directory, for the tools' `-n`.
     pub fn directory(&self) -> PathBuf {
         self.directory.n()
     }
 
-    /// An error when it has ended by itself.
     pub fn check(&mut self) -> Result<(), String> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -229,7 +227,6 @@ fn vcl_text(origin: SocketAddr) -> String {
     )
 }
 
-/// A temporary directory that goes away with the demo.
 struct Directory(PathBuf);
 
 impl Directory {

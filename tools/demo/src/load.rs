@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 /// Requests per second that measure when there is no load.
 const PROBES: u32 = 20;
-/// Threads that share the load.
 const THREADS: u32 = 4;
 /// Time for which a latency counts.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -20,7 +19,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 type Samples = Arc<Mutex<VecDeque<(Instant, Duration)>>>;
 
-/// Requests under way until the process ends.
 pub struct Load(Samples);
 
 impl Load {

@@ -35,7 +35,6 @@ pub struct Options {
     pub listen: Option<String>,
     /// The `-s` of the cache.
     pub storage: String,
-    /// The place of the cache's page.
     pub watch: Watch,
     /// Requests per second to make ourselves; 0: none but the few that measure latency.
     pub load: u32,
@@ -43,12 +42,10 @@ pub struct Options {
     pub varnishd: Option<PathBuf>,
 }
 
-/// The place of the page that shows the cache at work.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Watch {
     /// At the usual address, or at another port when that is taken.
     Usual,
-    /// There and nowhere else.
     At(SocketAddr),
     Nowhere,
 }
@@ -60,7 +57,6 @@ pub enum Invocation {
 }
 
 impl Options {
-    /// Reads the words; an error is one line that names the wrong one.
     pub fn parse(args: &[String]) -> Result<Invocation, String> {
         let mut o =
             Options { listen: None, storage: "malloc,256m".into(), load: 0, watch: Watch::Usual, varnishd: None };

@@ -15,7 +15,6 @@ const MAX_HEAD: u64 = 64 << 10;
 const MAX_BODY: u64 = 1 << 30;
 const IDLE: Duration = Duration::from_secs(60);
 
-/// The origin, listening until the process ends.
 pub struct Origin(SocketAddr);
 
 impl Origin {
@@ -51,7 +50,6 @@ fn accept(listener: &TcpListener) {
     }
 }
 
-/// The parts of a request head that we need.
 struct Request {
     method: String,
     path: String,

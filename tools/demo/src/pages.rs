@@ -4,13 +4,11 @@
 use crate::query::ResponseSpec;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Number of images on the first page.
 pub const IMAGES: u32 = 12;
 
 /// Time that the slow page takes when the query says nothing.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// An answer, before it is framed.
 pub struct Page {
     pub status: u16,
     pub latency: Duration,
@@ -66,7 +64,6 @@ pub fn page(path: &str, wanted: ResponseSpec, host: &str, visits: u32) -> Page {
     }
 }
 
-/// The beginning of every page.
 const STYLE: &str = "<meta name=\"viewport\" content=\"width=device-width\">\n<style>\nbody { font: 1rem/1.5 sans-serif; \
                      max-width: 45rem; margin: 2rem auto; padding: 0 1rem; color: #222 }\ncode, pre { background: #eee; padding: .1rem .3rem }\n\
                      pre { padding: .6rem; overflow-x: auto }\ndt { font-weight: bold; margin-top: .6rem }\nimg { margin: .2rem }\n</style>\n";

@@ -12,7 +12,6 @@ const MAX_FIELDS: usize = 20;
 pub struct ResponseSpec {
     /// Octets of the body, before gzip.
     pub size: Option<u64>,
-    /// Time to wait before the answer.
     pub latency: Duration,
     /// The status code, 200 to 599.
     pub status: Option<u16>,
@@ -20,9 +19,7 @@ pub struct ResponseSpec {
     pub ttl: Option<u32>,
     /// Further fields, checked to be harmless.
     pub fields: Vec<(String, String)>,
-    /// The body packed, for who takes it.
     pub gzip: bool,
-    /// The body in chunks.
     pub chunked: bool,
 }
 

@@ -5,7 +5,6 @@ use crate::vsc::Counters;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Names the columns of [`Status::line`].
 pub const HEADING: &str = "requests/s    hits     half in      99% in    memory   objects     stored";
 
 /// The counters as they were a second ago.
@@ -22,7 +21,6 @@ struct Sample {
 }
 
 impl Status {
-    /// The status of the worker with this working directory.
     pub fn new(n: &Path) -> Self {
         Self { counters: Counters::new(n), last: None }
     }

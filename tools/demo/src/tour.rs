@@ -30,13 +30,11 @@ pub fn walk(cache: SocketAddr, mut told: impl FnMut(String) -> bool) -> io::Resu
     Ok(())
 }
 
-/// The parts of an answer's head that tell how it came to be.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Answer {
     is_hit: bool,
     /// The `detail` of Cache-Status: why it was no hit.
     reason: Option<String>,
-    /// The Cache-Control of the site.
     control: String,
 }
 

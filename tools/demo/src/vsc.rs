@@ -18,7 +18,6 @@ const HEAD: u64 = 24;
 /// The counters of one worker; finds itself again when the worker is another one.
 pub struct Counters {
     directory: PathBuf,
-    /// The index as it was read; a changed one is read anew.
     index: String,
     words: HashMap<String, (usize, u64)>,
     files: Vec<File>,

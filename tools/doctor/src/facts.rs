@@ -16,10 +16,6 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The server.
-    ///
-    /// # Errors
-    /// Why it isn't known.
     pub fn server(&self) -> Result<&Server, String> {
         self.server.as_ref().map_err(Clone::clone)
     }
@@ -32,22 +28,16 @@ impl Facts {
         self.host.uptime().is_ok_and(|of_machine| of_machine > of_server + MOST_BETWEEN)
     }
 
-    /// The requests.
-    ///
-    /// # Errors
-    /// Why they aren't known.
     pub fn traffic(&self) -> Result<&Traffic, String> {
         self.traffic.as_ref().map_err(Clone::clone)
     }
 
-    /// The arguments that the server was started with.
     pub fn arguments(&self) -> Result<Vec<String>, String> {
         let pid = self.server()?.manager.ok_or("the manager isn't known")?;
         let text = self.host.needs(&format!("proc/{pid}/cmdline"))?;
         Ok(text.split('\0').filter(|word| !word.is_empty()).map(str::to_owned).collect())
     }
 
-    /// The stores that the server was started with: kind and options.
     pub fn stores(&self) -> Result<Vec<Store>, String> {
         let arguments = self.arguments()?;
         let mut words = arguments.iter().skip(1);
@@ -63,10 +53,8 @@ impl Facts {
     }
 }
 
-/// A store as an option -s names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Store {
-    /// The text as given on the command line.
     pub spec: String,
     /// `malloc`, `default`, `file`, `umem`, ...
     pub kind: String,
@@ -85,17 +73,14 @@ impl Store {
         Store { spec: spec.to_owned(), kind, options: parts.collect() }
     }
 
-    /// True if the store is in memory only.
     pub fn is_memory(&self) -> bool {
         ["malloc", "default", "umem"].contains(&self.kind.as_str())
     }
 
-    /// The size in bytes, if the store is in memory and has one.
     pub fn memory(&self) -> Option<u64> {
         self.is_memory().then(|| self.options.first().and_then(|size| base::text::parse_bytes(size)))?
     }
 
-    /// The file or device that it is in.
     pub fn path(&self) -> Option<&str> {
         let is_file = ["file", "persistent", "deprecated_persistent"].contains(&self.kind.as_str());
         is_file.then(|| self.options.first().map(String::as_str))?

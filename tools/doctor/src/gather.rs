@@ -22,7 +22,6 @@ use crate::server::{self, Server, Told};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time for which the machine is watched if its counters go back further than the server's start.
 const MOMENT: Duration = Duration::from_secs(1);
-/// Interval between looks at signals and the clock.
 const LOOK: Duration = Duration::from_millis(50);
 /// Interval between changes of the progress line.
 const SHOW: Duration = Duration::from_millis(500);
@@ -30,9 +29,7 @@ const SHOW: Duration = Duration::from_millis(500);
 /// The facts, and how gathering them ended.
 pub struct Seen {
     pub facts: Facts,
-    /// The user ended it early.
     pub is_early: bool,
-    /// The server went away meanwhile.
     pub is_gone: bool,
 }
 
@@ -162,7 +159,6 @@ struct Clock {
     show_at: Instant,
 }
 
-/// The clock's verdict on waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wait {
     On,

@@ -18,7 +18,6 @@ const MOST_GROUPS: usize = 100;
 #[derive(Debug)]
 pub struct Host {
     root: PathBuf,
-    /// The process that serves, if it is known.
     pub pid: Option<u64>,
     /// Files with counters, as they were at the first look. Empty: there is one look only.
     before: RefCell<HashMap<String, String>>,
@@ -32,7 +31,6 @@ pub struct Host {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Span {
     Boot,
-    /// The time that --watch named.
     Watched,
     /// A moment of watching, because most counts were older than the server.
     Moment,
@@ -63,7 +61,6 @@ impl Host {
         self.before.replace(read);
     }
 
-    /// The time that counters of the machine are of.
     pub fn span(&self) -> Span {
         self.span
     }
@@ -88,7 +85,6 @@ impl Host {
         self.bytes(path, MOST_BYTES).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The first bytes of a file.
     pub fn bytes(&self, path: &str, most: u64) -> Option<Vec<u8>> {
         let path = self.place(path);
         // A pipe that stands there would be waited for.
@@ -105,7 +101,6 @@ impl Host {
         self.text(path).ok_or_else(|| format!("/{path} can't be read"))
     }
 
-    /// A file that is one number.
     pub fn number(&self, path: &str) -> Result<u64, String> {
         let text = self.needs(path)?;
         let word = text.split_ascii_whitespace().next().unwrap_or_default();
@@ -113,12 +108,10 @@ impl Host {
         word.parse().map_err(|_| format!("/{path} is no number"))
     }
 
-    /// A setting of the kernel's, as sysctl(8) names it.
     pub fn sysctl(&self, name: &str) -> Result<u64, String> {
         self.number(&sysctl_path(name))
     }
 
-    /// The numbers of a setting that has several.
     pub fn sysctls(&self, name: &str) -> Result<Vec<u64>, String> {
         let text = self.needs(&sysctl_path(name))?;
         Ok(text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect())
@@ -133,7 +126,6 @@ impl Host {
         names
     }
 
-    /// True if there is such a file or directory.
     pub fn has(&self, path: &str) -> bool {
         self.place(path).exists()
     }
@@ -143,7 +135,6 @@ impl Host {
         Some(fs::read_dir(self.place(path)).ok()?.count() as u64)
     }
 
-    /// A file about the process that serves.
     pub fn of_process(&self, name: &str) -> Result<String, String> {
         let pid = self.pid.ok_or("no running server is known")?;
         Ok(format!("proc/{pid}/{name}"))
@@ -265,7 +256,6 @@ pub fn pressure(text: &str) -> Option<f64> {
     line.split_ascii_whitespace().find_map(|word| word.strip_prefix("avg60=")?.parse().ok())
 }
 
-/// A line of /proc/PID/mountinfo.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
     /// The device number as `major:minor`.
@@ -275,7 +265,6 @@ pub struct Mount {
     pub kind: String,
 }
 
-/// The mount that `path` is on.
 pub fn mount_of(mountinfo: &str, path: &Path) -> Option<Mount> {
     let mounts = mountinfo.lines().filter_map(mount).filter(|mount| path.starts_with(&mount.point));
     // Of two at one place the later hides the earlier; max_by_key gives the last of equals.

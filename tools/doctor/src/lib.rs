@@ -130,7 +130,6 @@ mod tests {
 
     use super::*;
 
-    /// Counters of a manager, a worker and a backend.
     fn readings(values: &[(&str, &str, u64)]) -> Vec<CounterValue> {
         let one = |(set, name, value): &(&str, &str, u64)| {
             let about = Arc::new(CounterDoc::new(name, Kind::Counter, Level::Info, Unit::Integer));

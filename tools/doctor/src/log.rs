@@ -17,19 +17,14 @@ use shm::reader::log::{Ring, StartAt, Step};
 use crate::options::Options;
 use crate::traffic::Traffic;
 
-/// Sleep when the log has nothing new.
 const IDLE: Duration = Duration::from_millis(10);
-/// Interval between looks for a log that is gone.
 const RETRY: Duration = Duration::from_millis(200);
 /// A reader that doesn't wait for its source ends within that time.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Remarks that are kept; more would say nothing new.
 const MOST_REMARKS: usize = 20;
 
-/// The log, being read.
 pub struct Log {
     pub shared: Arc<Shared>,
-    /// Bytes of a file, if that can be known.
     pub bytes: Option<u64>,
     /// Disconnected when all is read.
     ends: Receiver<()>,
@@ -44,20 +39,16 @@ pub struct Shared {
     is_over: AtomicBool,
 }
 
-/// The part of the log read so far.
 pub struct Reading {
     grouper: Grouper,
     pub traffic: Traffic,
     /// The error is the reason why there is no log.
     is_there: Result<(), String>,
-    /// The file can't be read.
     failed: Option<String>,
 }
 
-/// The source of the log.
 enum From {
     File(String),
-    /// The log of a running worker.
     Worker(PathBuf, Option<Box<Ring>>),
     None,
 }
@@ -149,9 +140,7 @@ impl Reading {
     }
 }
 
-/// The reason why a source ended.
 enum Ended {
-    /// The source has no more, or nobody waits for it.
     Over,
     /// The log was lost: how.
     Lost(&'static str),

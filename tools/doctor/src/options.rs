@@ -49,7 +49,6 @@ The exit status is 0 if nothing worse than a notice was found, 1 if there was a 
 wrong, a named file or server doesn't exist, or the server went away meanwhile.
 ";
 
-/// The format of the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -76,7 +75,6 @@ pub struct Options {
     pub is_quiet: bool,
 }
 
-/// The action that the command line asks for.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Invocation {
     Run(Box<Options>),
@@ -85,7 +83,6 @@ pub enum Invocation {
     Help,
 }
 
-/// The text of `--help`.
 pub fn usage() -> String {
     format!("{SYNOPSIS}{DETAILS}")
 }
@@ -145,7 +142,6 @@ impl Options {
         Ok(Invocation::Run(Box::new(self)))
     }
 
-    /// True if the options select the rule.
     pub fn wants(&self, rule: &Rule) -> bool {
         let is_named = |words: &[String]| words.iter().any(|word| word == rule.id || word == rule.area.word());
         (self.only.is_empty() || is_named(&self.only)) && !is_named(&self.skip)

@@ -8,12 +8,10 @@ use crate::options::Options;
 use crate::rule::{Area, Finding, Rule, Severity, about, count, time};
 use crate::rules;
 
-/// Columns of a terminal.
 const COLUMNS: usize = 79;
 /// Further findings of one rule that are counted only.
 const MOST_FINDINGS: usize = 20;
 
-/// A finding with its rule.
 struct Found {
     rule: &'static Rule,
     finding: Finding,
@@ -21,7 +19,6 @@ struct Found {
     remedy: Vec<String>,
 }
 
-/// The findings of all rules.
 pub struct Report {
     head: Vec<String>,
     findings: Vec<Found>,
@@ -75,12 +72,10 @@ impl Report {
         .collect()
     }
 
-    /// True if no rule could look at all.
     pub fn is_blind(&self) -> bool {
         self.findings.is_empty() && self.sound.is_empty()
     }
 
-    /// The report as text for people.
     pub fn text(&self) -> String {
         let mut out = String::new();
         self.head.iter().for_each(|line| out.push_str(&wrapped(line, "", "  ")));
@@ -98,7 +93,6 @@ impl Report {
         out
     }
 
-    /// The rules that couldn't look, together where the reason is the same.
     fn blind_text(&self) -> String {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for (rule, why) in &self.blind {
@@ -112,7 +106,6 @@ impl Report {
         reasons.into_iter().map(line).collect()
     }
 
-    /// The report as JSON for programs.
     pub fn json(&self) -> Value {
         let finding = |Found { rule, finding, remedy }: &Found| {
             json!({
@@ -138,7 +131,6 @@ fn distinct(findings: &[Found]) -> usize {
     ids.len()
 }
 
-/// A finding in words.
 fn section(Found { rule, finding, remedy }: &Found) -> String {
     let title = format!("{} ({})", about(rule.what, &finding.subject), rule.id);
     let severity = format!("{:<8} ", rule.severity.word().to_uppercase());
@@ -150,7 +142,6 @@ fn section(Found { rule, finding, remedy }: &Found) -> String {
     out
 }
 
-/// The text of `--explain`.
 pub fn explained(rule: &Rule) -> String {
     let mut out = wrapped(&format!("{}: {}", rule.id, about(rule.what, "")), "", "  ");
     out.push_str(&format!("\n  A {} of the {}.\n\n", rule.severity.word(), rule.area.word()));
@@ -160,7 +151,6 @@ pub fn explained(rule: &Rule) -> String {
     out
 }
 
-/// The text of `--list`.
 pub fn list() -> String {
     let mut out = String::new();
     for area in Area::ALL {
@@ -173,7 +163,6 @@ pub fn list() -> String {
     out
 }
 
-/// The text of `--list` as JSON.
 pub fn list_json() -> Value {
     let rule = |rule: &Rule| {
         json!({

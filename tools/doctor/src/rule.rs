@@ -3,7 +3,6 @@
 
 use crate::facts::Facts;
 
-/// The gravity of a rule's findings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
     /// The setting could be better.
@@ -14,7 +13,6 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// The severity's name, also in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Severity::Notice => "notice",
@@ -24,7 +22,6 @@ impl Severity {
     }
 }
 
-/// The source of a rule's facts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Area {
     /// The machine, by /proc, /sys and /etc.
@@ -48,7 +45,6 @@ impl Area {
     }
 }
 
-/// A check with its texts.
 pub struct Rule {
     /// The rule's name for `--explain`, `--only`, `--skip` and JSON. Never changes.
     pub id: &'static str,
@@ -56,7 +52,6 @@ pub struct Rule {
     pub severity: Severity,
     /// The fault in one line; `{}` is the finding's subject.
     pub what: &'static str,
-    /// The reason why the fault matters.
     pub why: &'static str,
     /// Commands to type or things to do, one a line; `{}` is the finding's subject.
     pub remedy: &'static [&'static str],
@@ -68,7 +63,6 @@ pub struct Rule {
 /// A rule's findings, none if all is well. The error says why it couldn't look.
 pub type Looked = Result<Vec<Finding>, String>;
 
-/// A fault that a rule has found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Finding {
     /// The interface or backend with the fault. Empty if there is only one.
@@ -124,7 +118,6 @@ pub fn when(is_wrong: bool, evidence: impl FnOnce() -> String) -> Looked {
 }
 
 impl Finding {
-    /// Adds a line of evidence.
     pub fn and(mut self, evidence: impl Into<String>) -> Finding {
         self.evidence.push(evidence.into());
         self

@@ -10,17 +10,14 @@ use admin::{Connection, Door, is_good};
 use serde_json::Value;
 use shm::reader::{CounterValue, Reader};
 
-/// Span of time, if it isn't known from when it counts. See [`Server::span`].
 /// Backends to which a connection is tried, at most.
 const MAX_REACHED: usize = 16;
 const WATCHED: &str = "while it was watched";
 
 use crate::reach;
 
-/// A counter's full name and its value.
 pub type Counters = BTreeMap<String, u64>;
 
-/// A backend as `backend.list` has it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Backend {
     pub name: String,
@@ -28,7 +25,6 @@ pub struct Backend {
     pub admin: String,
     /// The probe's verdict, such as `2 of 8, sick`.
     pub probe: String,
-    /// The reason why it is sick, where that is known in words.
     pub reason: Option<String>,
     pub is_sick: bool,
     /// Addresses in the order in which they are tried, separated by `, `: `127.0.0.1:8080`, `name:80`, `/path`. Empty of a genuine
@@ -47,11 +43,9 @@ pub struct Server {
     pub manager: Option<u64>,
     pub worker: Option<u64>,
     pub counters: Counters,
-    /// The counters at the first look, if the server is watched.
     pub before: Option<Counters>,
     /// The time from then to now, as a text says it: `while it was watched`.
     pub span: &'static str,
-    /// The CLI's replies; the error says why there are none.
     pub told: Result<Told, String>,
 }
 
@@ -64,7 +58,6 @@ pub struct Told {
     pub backends: Vec<Backend>,
     /// Conditions of the bans that are not completed.
     pub bans: Vec<String>,
-    /// The panic of a former worker, if there was one.
     pub panic: Option<String>,
 }
 
@@ -122,7 +115,6 @@ impl Server {
         Ok(())
     }
 
-    /// A server of which only saved counters are known.
     pub fn saved(counters: Counters) -> Server {
         let told = Err("its CLI can't be asked: these are saved counters".into());
         Server { workdir: None, manager: None, worker: None, counters, before: None, span: WATCHED, told }
@@ -149,13 +141,11 @@ impl Server {
         of_set.filter_map(|(rest, full)| Some((rest, self.grown(full).ok()?))).collect()
     }
 
-    /// A parameter as it is written.
     pub fn param(&self, name: &str) -> Result<String, String> {
         let told = self.told.as_ref().map_err(Clone::clone)?;
         told.params.get(name).cloned().ok_or_else(|| format!("the server has no parameter {name}"))
     }
 
-    /// A parameter that is a number.
     pub fn number(&self, name: &str) -> Result<f64, String> {
         let value = self.param(name)?;
         value.parse().map_err(|_| format!("the parameter {name} is {value}"))
@@ -244,7 +234,6 @@ pub fn counters_of(text: &str) -> Result<Counters, String> {
     if counters.is_empty() { Err("it has no counters".into()) } else { Ok(counters) }
 }
 
-/// Parameters as `param.show -j` writes them.
 pub fn params(text: &str) -> BTreeMap<String, String> {
     let all: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
     let one = |member: &Value| {

@@ -20,14 +20,12 @@ const MOST_BYTES: usize = 300;
 pub const MOST_VARIANTS: usize = 100;
 /// Most variants of all URLs that are counted, which take at most 6 MB.
 const MOST_VARIANTS_OF_ALL: usize = 200_000;
-/// Backends that are kept.
 const MOST_BACKENDS: usize = 1000;
 /// Lifetime in seconds below which a response is fetched again and again.
 pub const SHORT_TTL: f64 = 10.0;
 /// A clock that is further away is wrong: seconds.
 pub const SKEW: f64 = 5.0;
 
-/// Summary of all transactions in a log.
 #[derive(Debug, Default)]
 pub struct Traffic {
     pub requests: u64,
@@ -57,7 +55,6 @@ pub struct Traffic {
     pub remarks: Vec<String>,
 }
 
-/// Counts for one URL.
 #[derive(Debug, Default)]
 pub struct Url {
     pub requests: u64,
@@ -75,7 +72,6 @@ pub struct Url {
     pub shortest: Option<f64>,
     /// Responses with Set-Cookie to fetches for the cache.
     pub set_cookie: u64,
-    /// Passed because of a Cookie.
     pub cookie_passes: u64,
     /// Fetches for the cache that the origin forbids to keep.
     pub forbidden: u64,
@@ -83,7 +79,6 @@ pub struct Url {
     pub variants: HashSet<u64>,
 }
 
-/// Times and clock of one backend.
 #[derive(Debug, Default)]
 pub struct Backend {
     pub first_byte: Times,
@@ -234,14 +229,12 @@ impl Traffic {
     }
 }
 
-/// Reasons why requests are passed.
 pub const COOKIE: &str = "they have a Cookie";
 const AUTHORIZATION: &str = "they have an Authorization";
 const METHOD: &str = "their method is neither GET nor HEAD";
 const MARKED: &str = "an earlier answer was marked hit-for-pass";
 const BY_VCL: &str = "VCL says so";
 
-/// The facts from a request's records.
 #[derive(Default)]
 struct Request<'a> {
     host: &'a [u8],
@@ -254,7 +247,6 @@ struct Request<'a> {
     cookies: Vec<&'a [u8]>,
     /// Seconds on a waiting list.
     waited: Option<f64>,
-    /// The text of the VCL failure.
     vcl_error: Option<&'a [u8]>,
 }
 
@@ -307,7 +299,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The facts from a fetch's records.
 #[derive(Default)]
 struct Fetch<'a> {
     host: &'a [u8],
@@ -328,7 +319,6 @@ struct Fetch<'a> {
     answer: Vec<(&'a [u8], &'a [u8])>,
     /// The origin's own Cache-Control: VCL may have taken it away.
     control: Option<&'a [u8]>,
-    /// The text of the VCL failure.
     vcl_error: Option<&'a [u8]>,
 }
 
@@ -468,7 +458,6 @@ fn is_tracked(url: &[u8]) -> bool {
     })
 }
 
-/// The names of a Cookie's cookies.
 fn cookie_names(cookie: &[u8]) -> impl Iterator<Item = &[u8]> {
     cookie.split(|b| *b == b';').filter_map(|pair| pair.split(|b| *b == b'=').next().map(<[u8]>::trim_ascii))
 }

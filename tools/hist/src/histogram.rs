@@ -5,14 +5,11 @@ use std::collections::VecDeque;
 
 use screen::Line;
 
-/// Values that are remembered.
 const MEMORY: usize = 2000;
-/// Buckets per power of ten.
 const BUCKETS: i32 = 100;
 const SCALES: &[u32] =
     &[1, 2, 3, 4, 5, 10, 15, 20, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000];
 
-/// Counts of values in buckets of a logarithmic axis.
 #[derive(Debug)]
 pub struct Histogram {
     low: i32,
@@ -29,7 +26,6 @@ impl Histogram {
         Histogram { low, high, buckets: vec![[0; 2]; count], last: VecDeque::new() }
     }
 
-    /// Number of values in the histogram.
     pub fn len(&self) -> usize {
         self.last.len()
     }

@@ -20,7 +20,6 @@ use screen::{Key, Line};
 use tables::Tag;
 use tables::tags::TagKind;
 
-/// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
     Opt('B', "factor", "With -r: replay speed factor"),
     Opt('C', "", "Ignore case in regular expressions and strings"),
@@ -50,12 +49,10 @@ Examples:
  varnishhist -P size            sizes of responses
 ";
 
-/// The profiles: names and texts.
 pub fn profiles() -> Vec<(&'static str, &'static str)> {
     profile::known()
 }
 
-/// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
     let more = format!("\nProfiles:\n{}{MORE}", profile::list());
     program::main(program, args, &Cli { options: OPTIONS, long: &[], valued: &[], more: &more }, Config::default())
@@ -120,13 +117,11 @@ fn bending(value: &str) -> Result<f64, String> {
     Ok(factor)
 }
 
-/// The log's time, run through at another speed.
 struct TimeScale {
     /// 0: as fast as it can be read.
     factor: f64,
     /// When the reading began, and the log's time then.
     begun: Option<(Instant, f64)>,
-    /// The log's time now.
     now: f64,
 }
 
@@ -176,7 +171,6 @@ impl Hist {
         })
     }
 
-    /// Waits until the log's time has come.
     fn keep_time(&mut self) -> io::Result<Flow> {
         while self.time.factor > 0.0 && self.time.now > 0.0 {
             let (begun, first) = *self.time.begun.get_or_insert((Instant::now(), self.time.now));

@@ -8,7 +8,6 @@ use tables::tags::TagKind;
 /// The widest axis, in powers of ten.
 const WIDEST: i32 = 60;
 
-/// The value to be shown, and its axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Profile {
     /// -b, -c or -E.
@@ -44,12 +43,10 @@ const KNOWN: &[ProfileRow] = &[
     ("Besize", 'b', Tag::BereqAcct, "", 5, 1, 8, "bytes of the backends' bodies"),
 ];
 
-/// The names, for the usage text.
 pub fn list() -> String {
     KNOWN.iter().map(|known| format!(" {:<25} {}\n", known.0, known.7)).collect()
 }
 
-/// The names and texts of the built-in profiles.
 pub fn known() -> Vec<(&'static str, &'static str)> {
     KNOWN.iter().map(|known| (known.0, known.7)).collect()
 }
@@ -61,10 +58,6 @@ pub fn word(text: &[u8], number: usize) -> Option<f64> {
 }
 
 impl Profile {
-    /// One that is known by name.
-    ///
-    /// # Errors
-    /// It isn't.
     pub fn by_name(name: &str) -> Result<Profile, String> {
         let known = KNOWN.iter().find(|known| known.0 == name);
         let (_, side, tag, prefix, field, low, high, _) =
@@ -109,7 +102,6 @@ impl Profile {
         }
     }
 
-    /// The value of a record, if it has one.
     pub fn value(&self, tag: Tag, text: &[u8]) -> Option<f64> {
         if tag != self.tag || !text.starts_with(self.prefix.as_bytes()) {
             return None;

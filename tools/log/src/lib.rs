@@ -17,7 +17,6 @@ use logq::source::{FILE_HEAD, strerror};
 use logq::tool::Failure;
 use logq::{Flow, Grouping, Select, Sink, Tool, Txn, records};
 
-/// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
     Opt('a', "", "With -w: append to the file instead of overwriting it"),
     Opt('A', "", "With -w: write text instead of binary records"),
@@ -67,7 +66,6 @@ Examples:
  varnishlog --format json -D -w access.json     one request per line; SIGHUP reopens the file
 ";
 
-/// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
     let long = &["json", "legacy", "color", "format", "names", "show-field", "to", "queue"];
     let valued = &["format", "names", "show-field", "to", "queue"];

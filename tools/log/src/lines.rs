@@ -11,16 +11,13 @@ use logq::{Flow, Redaction, Select, Sink, Txn};
 use transactions::json::{self, Names};
 use transactions::{Transaction, combined};
 
-/// The form of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// A line is a JSON object.
     Json,
     /// The combined format of web servers.
     Ncsa,
 }
 
-/// The lines that are asked for.
 #[derive(Debug)]
 pub struct Lines {
     pub format: Format,
@@ -32,7 +29,6 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Lines of a format.
     pub fn new(format: Format) -> Lines {
         Lines { format, names: Names::default(), shown: Vec::new(), receiver: None, queue_bytes: QUEUE_BYTES }
     }
@@ -59,7 +55,6 @@ impl Lines {
         Ok(())
     }
 
-    /// Lines go elsewhere than into a file.
     pub fn has_receiver(&self) -> bool {
         self.receiver.is_some()
     }
@@ -100,7 +95,6 @@ enum To {
     },
 }
 
-/// The sink that writes lines.
 #[derive(Debug)]
 pub struct LineSink {
     format: Format,

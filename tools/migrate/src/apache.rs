@@ -14,7 +14,6 @@ const MAX_DEPTH: usize = 20;
 /// Ports that Apache has for TLS: the cache takes them over, with their certificates.
 const TLS_PORT: &str = "443";
 
-/// A line of a file: its words, and where it stands.
 struct Line {
     words: Vec<String>,
     place: Place,

@@ -38,7 +38,6 @@ Examples:
 The exit status is 0 if everything has a counterpart, 1 if something was refused, 2 if nothing could be read.
 ";
 
-/// The program whose configuration it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum From {
     Nginx,
@@ -91,7 +90,6 @@ fn split_address(text: &str) -> Option<(&str, &str)> {
     (!host.is_empty() && port.parse::<u16>().is_ok()).then_some((host, port))
 }
 
-/// Runs it: `args` are the words after `lacquer migrate`; the exit status.
 pub fn main(args: &[String]) -> i32 {
     let options = match parse(args) {
         Ok(Some(options)) => options,
@@ -163,7 +161,6 @@ mod tests {
         check("squid -h", "help");
     }
 
-    /// A configuration that stands in no file.
     struct Typed(String);
 
     impl Files for Typed {
@@ -176,7 +173,6 @@ mod tests {
         }
     }
 
-    /// Every directive alone, and with too few or strange words behind it.
     #[test]
     fn no_line_is_too_short() {
         for from in [From::Nginx, From::Apache, From::Squid] {

@@ -31,7 +31,6 @@ impl fmt::Display for Note {
     }
 }
 
-/// The result of a translation; see the module.
 #[derive(Debug, Default)]
 pub struct Migrated {
     pub vcl: String,
@@ -45,12 +44,10 @@ pub struct Migrated {
 }
 
 impl Migrated {
-    /// Says that something acts differently.
     pub fn note(&mut self, place: &Place, directive: &str, text: impl Into<String>) {
         self.say(place, directive, Level::Note, text.into());
     }
 
-    /// Says that something has no counterpart.
     pub fn refuse(&mut self, place: &Place, directive: &str, text: impl Into<String>) {
         self.say(place, directive, Level::Refused, text.into());
     }
@@ -74,7 +71,6 @@ impl Migrated {
         words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
 
-    /// The VCL, headed by what belongs to it.
     pub fn text(&self) -> String {
         let mut head = format!("# varnishd {}\n", self.command("/etc/varnish/"));
         if !self.tls.is_empty() {
@@ -84,7 +80,6 @@ impl Migrated {
         format!("{head}\n{}", self.vcl)
     }
 
-    /// All of it as one value.
     pub fn json(&self) -> Value {
         let note = |note: &Note| {
             json!({
@@ -123,7 +118,6 @@ impl Migrated {
     }
 }
 
-/// A word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@+%[]".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

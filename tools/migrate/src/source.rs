@@ -10,7 +10,6 @@ const MAX_FILE: u64 = 16 << 20;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The file's name as it was given.
     pub file: Rc<str>,
     /// The line's number, from 1 on.
     pub line: usize,
@@ -22,19 +21,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// The source of files: the disk, or a test.
 pub trait Files {
-    /// The text of a file.
-    ///
-    /// # Errors
-    /// It can't be read; the text names it.
     fn read(&self, path: &str) -> Result<String, String>;
 
     /// The files that match a pattern with `*` and `?` in its last parts, sorted by name.
     fn matching(&self, pattern: &str) -> Vec<String>;
 }
 
-/// The files of this machine.
 pub struct DiskFiles;
 
 impl Files for DiskFiles {
@@ -101,7 +94,6 @@ pub fn directory_of(file: &str) -> &str {
     file.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
-/// Files of a test: names and texts.
 #[cfg(test)]
 pub struct Given(pub &'static [(&'static str, &'static str)]);
 

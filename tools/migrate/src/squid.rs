@@ -9,7 +9,6 @@ use crate::migrated::Migrated;
 use crate::source::{Files, Place};
 use crate::vcl;
 
-/// A line: its words and its place.
 struct Line {
     words: Vec<String>,
     place: Place,
@@ -20,7 +19,6 @@ impl Line {
         self.words.get(i).map_or("", String::as_str)
     }
 
-    /// The words from the `i`th on.
     fn rest(&self, i: usize) -> &[String] {
         self.words.get(i..).unwrap_or_default()
     }
@@ -98,7 +96,6 @@ const WANTED: [(&str, usize, &str); 11] = [
     ("maximum_object_size", 1, "a number and its unit"),
 ];
 
-/// The parts of a configuration that were read so far.
 #[derive(Default)]
 struct Squid {
     /// Each acl's conditions, any of which makes it hold.
@@ -106,7 +103,6 @@ struct Squid {
     /// Declarations of VCL's acls.
     networks: BTreeMap<String, Vec<String>>,
     backends: Vec<(String, String)>,
-    /// The rules by which requests go to peers.
     peer_rules: Vec<(String, String)>,
     peer_refusals: BTreeMap<String, Vec<String>>,
     recv: Vec<String>,
@@ -559,7 +555,6 @@ fn networks(text: &str) -> Option<Vec<String>> {
     }
 }
 
-/// The networks that a range of IPv4 addresses is made of.
 fn range(mut first: u64, last: u64) -> Option<Vec<String>> {
     let mut all = Vec::new();
     while first <= last {

@@ -7,7 +7,6 @@ use tables::tags::TagKind;
 
 use crate::format::Format;
 
-/// The fields that several specifiers show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Field {
     /// The protocol version, for `%H`.
@@ -30,9 +29,7 @@ pub enum Field {
     BytesIn,
     /// Bytes sent, headers included, for `%O`.
     BytesOut,
-    /// Start of the transaction.
     Start,
-    /// End of the transaction.
     End,
     /// Time until the first byte, in seconds.
     FirstByte,
@@ -48,9 +45,7 @@ const FIELDS: usize = Field::Authorization as usize + 1;
 pub enum Watch {
     /// A header of the request, with its colon.
     ReqHeader(String),
-    /// A header of the response.
     RespHeader(String),
-    /// A key of `std.log()`.
     VclLog(String),
     /// Any record: its tag, the text before the colon, and the number of the word (0: all).
     Record(Tag, Option<String>, usize),
@@ -92,7 +87,6 @@ fn after<'a>(text: &'a [u8], prefix: &str) -> Option<&'a [u8]> {
 }
 
 impl Fields {
-    /// Empty fields with the watches of a format.
     pub fn new(format: &Format) -> Fields {
         Fields {
             fields: Default::default(),
@@ -104,12 +98,10 @@ impl Fields {
         }
     }
 
-    /// A field, if some record had it.
     pub fn get(&self, field: Field) -> Option<&[u8]> {
         self.fields[field as usize].as_deref()
     }
 
-    /// The value that the watch of this number found.
     pub fn watched(&self, number: usize) -> Option<&[u8]> {
         self.watches.get(number).and_then(|(_, found)| found.as_deref())
     }
@@ -156,7 +148,6 @@ impl Fields {
         true
     }
 
-    /// Takes a record; false when the transaction has no line.
     fn record(&mut self, rec: &Rec<'_>, text: &[u8]) -> bool {
         match rec.tag {
             Tag::HttpGarbage => return false,

@@ -95,12 +95,10 @@ impl Format {
         Ok(format)
     }
 
-    /// Values to look for in records.
     pub fn watches(&self) -> &[Watch] {
         &self.watches
     }
 
-    /// True if the format is for JSON.
     pub fn is_json(&self) -> bool {
         self.json
     }
@@ -232,7 +230,6 @@ impl Format {
         Ok(self.watch(Watch::Record(tag, prefix, number), self.missing_text()))
     }
 
-    /// Writes the line for a transaction; returns `false` if it must not be shown.
     pub fn line(&self, fields: &Fields, out: &mut Vec<u8>) -> bool {
         for item in &self.items {
             match item {
@@ -308,7 +305,6 @@ mod tests {
 
     use super::*;
 
-    /// The line of a request with these records.
     fn line(format: &str, records: &[(Tag, &str)]) -> String {
         let format = Format::parse(format, false).expect("a format");
         let bytes: Vec<u8> =

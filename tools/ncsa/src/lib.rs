@@ -18,7 +18,6 @@ use logq::source::strerror;
 use logq::tool::Failure;
 use logq::{Flow, Grouping, Select, Sink, Tool, Txn};
 
-/// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
     Opt('a', "", "With -w: append to the file instead of overwriting it"),
     Opt('b', "", "Log backend transactions (fetches)"),
@@ -54,7 +53,6 @@ Examples:
  varnishncsa -j -F '{\"url\":\"%U\",\"status\":%s}'  JSON lines
 ";
 
-/// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
     let cli = Cli { options: OPTIONS, long: &[], valued: &[], more: MORE };
     program::main(program, args, &cli, Config::default())

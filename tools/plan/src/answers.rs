@@ -46,13 +46,11 @@ pub struct Size {
     pub times: Option<f64>,
 }
 
-/// The answers of a plan; see the module.
 pub struct Answers {
     pub classes: Vec<Class>,
     /// All requests a second, hits and others.
     pub requests: f64,
     pub limits: Limits,
-    /// All classes in one queue.
     pub queue: Queue,
     pub now: Outcome,
     /// The rate a second that workers who are never idle would serve.
@@ -70,10 +68,6 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Reckons.
-    ///
-    /// # Errors
-    /// Nothing comes.
     pub fn new(options: &Options, measured: &Measured, curve: Option<&Curve>) -> Result<Answers, String> {
         let classes = measured.classes.clone();
         let queue = merged(&classes, options.workers, options.chairs).ok_or("nothing comes: a rate of 0")?;
@@ -107,7 +101,6 @@ impl Answers {
         })
     }
 
-    /// True if the present load can be served within the limits.
     pub fn holds(&self) -> bool {
         self.limits.hold(&self.queue)
     }
@@ -130,7 +123,6 @@ fn merged(classes: &[Class], workers: u64, chairs: Option<u64>) -> Option<Queue>
     Some(Queue { rate, service, cv2: (squares / (service * service) - 1.0).max(0.0), workers, chairs })
 }
 
-/// The highest rate within the limits.
 fn most(queue: &Queue, limits: &Limits) -> Option<f64> {
     let holds = |rate: f64| limits.hold(&queue.at(rate));
     let ceiling = queue.workers as f64 / queue.service;

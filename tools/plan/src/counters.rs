@@ -12,16 +12,13 @@ use sys::signal::{SIGINT, SIGTERM, Signals};
 use crate::measured::Measured;
 use crate::options::Class;
 
-/// Time between two looks.
 const LOOK: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Look {
-    /// Requests to backends, so far.
     fetches: u64,
     /// Connections to them in use.
     in_use: u64,
-    /// Requests of clients, so far.
     requests: u64,
 }
 

@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 
-/// The curve of one policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Curve {
     /// Memory in bytes and hits of a hundred requests, ascending.
@@ -60,7 +59,6 @@ impl Curve {
         &self.points
     }
 
-    /// A remark on what there is to know.
     pub fn remark(&self) -> Option<String> {
         let n = self.unsure;
         (n > 0).then(|| format!("{n} sizes left out: their hit rates may be wrong by more than {MOST_ERROR} points"))

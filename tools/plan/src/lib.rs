@@ -43,7 +43,6 @@ fn run(options: &Options) -> Result<i32, String> {
     Ok(i32::from(!answers.holds()))
 }
 
-/// The arrivals and their times: as told, or as measured.
 fn measured(options: &Options) -> Result<Measured, String> {
     match &options.source {
         Source::Told(classes) => {

@@ -20,7 +20,6 @@ pub struct Measured {
 /// Most classes of a server that are told apart: more than one may have.
 const MAX_CLASSES: usize = 64;
 
-/// Times of one class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     /// Those who were refused, and so have no time of service.
@@ -35,7 +34,6 @@ struct Tally {
     /// Short ones, long ones; those of each class of the server, by name.
     times: [Times; 2],
     by_class: BTreeMap<String, Times>,
-    /// Number of arrivals by minute.
     minutes: BTreeMap<i64, u64>,
     /// All requests, with a time of service or not.
     requests: u64,

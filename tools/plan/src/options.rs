@@ -74,7 +74,6 @@ pub enum Of {
     Requests,
 }
 
-/// One kind of what comes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Class {
     pub name: String,
@@ -121,7 +120,6 @@ pub fn usage() -> String {
     TOOL.usage()
 }
 
-/// Workers that are reckoned with.
 pub const MAX_WORKERS: u64 = 10_000;
 const TIMES: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1_000_000_000);
 /// Time for which counters are looked at unless `-d` says so.

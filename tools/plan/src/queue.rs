@@ -8,7 +8,6 @@ pub const MAX_PLACES: u64 = 10_000;
 /// Share of those who come that may wait longer than 95 of 100 do.
 const LATE: f64 = 0.05;
 
-/// The arrivals, and who serves them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Queue {
     pub rate: f64,
@@ -21,7 +20,6 @@ pub struct Queue {
     pub chairs: Option<u64>,
 }
 
-/// The outcome in the long run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outcome {
     /// Share of the time that a worker works, 0 to 1.
@@ -42,7 +40,6 @@ impl Queue {
         self.rate * self.service
     }
 
-    /// The same with another rate.
     pub fn at(self, rate: f64) -> Queue {
         Queue { rate, ..self }
     }
@@ -113,7 +110,6 @@ impl Queue {
         }
     }
 
-    /// The share of arrivals that find no place.
     pub fn refused(&self) -> f64 {
         self.chairs.map_or(0.0, |chairs| Places::new(self, chairs.min(MAX_PLACES)).refused())
     }
@@ -281,7 +277,6 @@ mod tests {
     }
 
     proptest! {
-        /// Little's law, and what must be so in any queue.
         #[test]
         fn shares_are_shares(rate in 0.01f64..1000.0, service in 1e-4f64..10.0, workers in 1u64..200, chairs in 0u64..500) {
             let queue = queue(rate, service, workers, Some(chairs));

@@ -15,7 +15,6 @@ use crate::shot::Shot;
 /// Answers are small, and who measures doesn't hold them up.
 const WINDOW: u32 = 1 << 20;
 
-/// The state of a connection, and of its request.
 pub struct Exchange {
     codec: Connection,
     stream: u32,
@@ -45,13 +44,11 @@ impl Exchange {
         Ok(Exchange { codec, stream, status: None, head, scratch: Scratch::default() })
     }
 
-    /// The bytes that are to be written.
     pub fn output(&mut self) -> &[u8] {
         self.codec.flush();
         self.codec.output()
     }
 
-    /// All of it is written.
     pub fn wrote(&mut self) {
         let bytes = self.codec.output().len();
         self.codec.wrote(bytes);

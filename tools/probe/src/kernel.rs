@@ -13,12 +13,10 @@ const WANTED: [(&str, &str, &str); 5] = [
     ("TcpExt", "TCPOFOQueue", "segments out of order"),
 ];
 
-/// The readings of counters, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counters(BTreeMap<&'static str, u64>);
 
 impl Counters {
-    /// The present readings; none where there is no such file.
     pub fn read() -> Counters {
         let files = ["/proc/net/snmp", "/proc/net/netstat"];
         let texts = files.map(|file| std::fs::read_to_string(file).unwrap_or_default());

@@ -63,9 +63,7 @@ pub struct Options {
     /// A file with more of them.
     pub urls: Option<String>,
     pub host: Option<String>,
-    /// The name that TLS asks for.
     pub sni: Option<String>,
-    /// A file of authorities.
     pub ca: Option<String>,
     pub is_blind: bool,
     pub is_fresh: bool,

@@ -47,7 +47,6 @@ struct Listed {
     cause: Cause,
 }
 
-/// The counts of a run; see the module.
 #[derive(Debug)]
 pub struct Report {
     name: String,
@@ -60,7 +59,6 @@ pub struct Report {
     connect: Histogram<u64>,
     handshake: Histogram<u64>,
     resumed: u64,
-    /// Versions and ciphers that handshakes agreed on, with their counts.
     agreed: BTreeMap<String, u64>,
     /// Reasons why TLS failed, with their counts.
     reasons: BTreeMap<String, u64>,
@@ -72,7 +70,6 @@ pub struct Report {
     lossy: Lossy,
     /// Requests that weren't sent because too many were under way.
     pub held_back: u64,
-    /// Requests without an end when the run ended.
     left: usize,
     by_address: BTreeMap<SocketAddr, (u64, u64)>,
     kernel_before: Counters,
@@ -124,7 +121,6 @@ impl Report {
         self.answers
     }
 
-    /// Requests with an end.
     pub fn requests(&self) -> u64 {
         self.answers + self.failed()
     }
@@ -229,7 +225,6 @@ impl Report {
         verdict::judge(self.requests(), self.failed(), &slow, self.lossy, self.slow_from.as_secs_f64())
     }
 
-    /// The state of things in words.
     pub fn text(&self) -> String {
         let elapsed = self.elapsed.as_secs_f64().max(1e-6);
         let slowest = self.slowest.as_ref().map_or(String::new(), |slowest| {
@@ -255,7 +250,6 @@ impl Report {
         text + LINE
     }
 
-    /// The verdict, and the facts that are behind it.
     pub fn verdict_text(&self) -> String {
         let percentiles: Vec<String> = [50.0, 90.0, 99.0, 99.9, 100.0]
             .iter()

@@ -14,14 +14,11 @@ use tls::Over;
 
 use crate::h2::Exchange;
 
-/// Bytes read at a time.
 const READ: usize = 64 << 10;
-/// The name that requests give as theirs.
 const AGENT: &str = concat!("lacquer-probe/", env!("CARGO_PKG_VERSION"));
 /// Least time given to a read that is due already.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
-/// A request, and the address that it is sent to.
 #[derive(Clone, Debug)]
 pub struct Shot {
     pub address: SocketAddr,
@@ -29,10 +26,8 @@ pub struct Shot {
     pub url: String,
     pub host: String,
     pub path: String,
-    /// Speaks TLS, where that is wanted.
     pub tls: Option<Arc<tls::Client>>,
     pub is_http2: bool,
-    /// The name that it asks for.
     pub sni: String,
     /// Seconds since 1970 when it was sent.
     pub begun_at: u64,
@@ -54,9 +49,7 @@ pub struct Sample {
     pub first_byte: Option<Duration>,
     /// Time until the answer was whole, or the failure.
     pub total: Duration,
-    /// The status, or why there is none.
     pub result: Result<u16, Failure>,
-    /// Losses, where the kernel tells.
     pub losses: Option<LossesSeen>,
 }
 
@@ -88,7 +81,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The name that reports have for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Failure::Refused => "refused",
@@ -127,7 +119,6 @@ mod libc_like {
 }
 
 impl Shot {
-    /// Sends it and waits for the answer, or for the time that it has.
     pub fn fire(self) -> Sample {
         let mut sample = self.failed(Failure::Unreachable);
         sample.result = sample.exchange();
@@ -135,7 +126,7 @@ impl Shot {
         sample
     }
 
-    /// One that couldn't be sent.
+    /// The sample of a request that couldn't be sent.
     pub fn failed(self, failure: Failure) -> Sample {
         Sample {
             total: self.due.elapsed(),
@@ -277,7 +268,6 @@ impl LossesSeen {
     }
 }
 
-/// An answer as it comes.
 #[derive(Default)]
 struct Answer {
     head: Vec<u8>,

@@ -17,12 +17,9 @@ pub struct Target {
     pub name: String,
     /// All its addresses, in the resolver's order.
     pub addresses: Vec<SocketAddr>,
-    /// The paths that are asked for, one after the other.
     pub paths: Vec<String>,
     pub lookup: Duration,
-    /// TLS is spoken there.
     pub is_tls: bool,
-    /// The name that it asks for.
     pub sni: String,
 }
 

@@ -29,7 +29,6 @@ impl Cause {
         }
     }
 
-    /// The name that JSON has for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Cause::Syn => "syn_lost",
@@ -60,7 +59,6 @@ pub struct Slow {
     pub cause: Cause,
 }
 
-/// The conclusion that all of them allow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
     /// One word for programs: `none`, `loss_repaired`, `syn_loss`, `data_loss`, `loss_likely`, `slow_server`, `unreachable`.
@@ -75,11 +73,8 @@ pub struct Verdict {
 pub struct Lossy {
     /// A SYN, or the answer to it.
     pub connecting: u64,
-    /// A part of the request.
     pub request: u64,
-    /// A part of the answer.
     pub answer: u64,
-    /// Connections of any of these kinds.
     pub any: u64,
 }
 

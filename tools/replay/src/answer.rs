@@ -60,7 +60,6 @@ pub struct Incoming {
     phase: Phase,
     answer: Answer,
     to_head: bool,
-    /// Bytes that wait for more.
     kept: Vec<u8>,
     has_begun: bool,
 }

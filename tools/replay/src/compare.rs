@@ -45,10 +45,6 @@ fn samples(report: &Value, name: &str) -> Vec<f64> {
     report["series"][name].as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
 }
 
-/// Reads a report.
-///
-/// # Errors
-/// It isn't there, or is none.
 pub fn read(name: &str) -> Result<Value, String> {
     let meta = fs::metadata(name).map_err(|e| format!("{name}: {}", logq::source::strerror(&e)))?;
     if meta.len() > MAX_BYTES {
@@ -147,10 +143,8 @@ fn student(freedom: f64) -> f64 {
         + (3.0 * z7 + 19.0 * z5 + 17.0 * z3 - 15.0 * z) / (384.0 * v.powi(3))
 }
 
-/// A report and the name of its file.
 pub type Named = (Value, String);
 
-/// Letters of the reports, in their order.
 fn letters(reports: &[Named]) -> impl Iterator<Item = (char, &Named)> {
     ('A'..='Z').zip(reports)
 }
@@ -191,7 +185,6 @@ fn notes(reports: &[Named]) -> Vec<String> {
     notes
 }
 
-/// Width of a report's column.
 const COLUMN: usize = 18;
 
 /// The comparison as text: a column for each report, below each value its change and the verdict.

@@ -29,9 +29,7 @@ use crate::stream::Stream;
 use crate::target::{Address, Addresses};
 
 const SECOND: u64 = 1_000_000_000;
-/// Between two looks for answers that are too late.
 const LOOK: u64 = SECOND / 10;
-/// A user whose connection failed tries again after this time.
 const BACK_OFF: u64 = SECOND / 10;
 /// Longest wait for answers after Ctrl-C.
 const PARTING: u64 = SECOND;
@@ -44,9 +42,7 @@ const SIGNAL: Token = Token(usize::MAX - 1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// All there was, or all that was asked for, is sent.
     Done,
-    /// The run's time is over.
     Time,
     Interrupted,
     GaveUp,
@@ -85,7 +81,6 @@ impl End {
         matches!(self, End::InterruptedInWarmup | End::DoneInWarmup)
     }
 
-    /// The end with that name.
     pub fn parse(word: &str) -> Option<End> {
         End::ALL.into_iter().find(|end| end.word() == word)
     }
@@ -100,7 +95,6 @@ pub struct Limits {
     /// Longest time with failures and no answer, in nanoseconds; 0: for ever.
     pub give_up: u64,
     pub bind: Vec<IpAddr>,
-    /// TLS client, where a request may need it.
     pub tls: Option<Arc<tls::Client>>,
     pub spoken: Spoken,
 }
@@ -123,7 +117,6 @@ pub struct Engine {
     thinking: BinaryHeap<Reverse<(u64, usize)>>,
     /// When time has to tell of something, and which connection: those over QUIC.
     alarms: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Settings that connections over QUIC share, once there is one.
     quic: Option<h3::Config>,
     binds: usize,
     interrupts: u32,
@@ -172,7 +165,6 @@ impl Engine {
         (self.all, self.is_stopped) = (all, Arc::default());
     }
 
-    /// A function that ends the run from another thread, as Ctrl-C does.
     pub fn stopper(&self) -> impl Fn() + Send + 'static {
         let (is_stopped, wake) = (self.is_stopped.clone(), self.waker());
         move || {
@@ -202,7 +194,6 @@ impl Engine {
         self.interrupts > 0
     }
 
-    /// A function that wakes the engine when a reader has a batch.
     pub fn waker(&self) -> impl Fn() + Send + 'static {
         let waker = self.waker.clone();
         move || {

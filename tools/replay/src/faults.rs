@@ -4,7 +4,6 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     Refused,
-    /// Another error of connecting.
     Connect,
     Exhausted,
     Tls,

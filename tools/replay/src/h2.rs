@@ -20,7 +20,6 @@ pub struct Heads {
     pub request: Head,
     pub answer: Head,
     scratch: Scratch,
-    /// Memory for field sections of HTTP/3.
     pub sections: http3::qpack::Scratch,
 }
 
@@ -37,7 +36,6 @@ pub struct Http2 {
     codec: Connection,
     stream: Option<u32>,
     answer: Answer,
-    /// Something of the answer has come.
     has_begun: bool,
     has_head: bool,
     is_ending: bool,

@@ -35,7 +35,6 @@ const SECTION_BYTES: u64 = 256 << 10;
 /// Codes of CONNECTION_CLOSE that are TLS' alerts (RFC 9001 4.8).
 const ALERTS: std::ops::Range<u64> = 0x100..0x200;
 
-/// Settings that connections share.
 #[derive(Clone)]
 pub struct Config {
     endpoint: Arc<EndpointConfig>,
@@ -45,10 +44,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// Settings for connections that verify as `tls` does.
-    ///
-    /// # Errors
-    /// TLS can't be had.
     pub fn new(tls: Arc<tls::Client>, epoch: Instant) -> Result<Config, tls::Error> {
         let mut client = ClientConfig::new(Arc::new(QuicClient::new(tls)?));
         let mut transport = TransportConfig::default();
@@ -85,7 +80,6 @@ pub struct Http3 {
     quic: Connection,
     now: Instant,
     exchange: Option<Exchange>,
-    /// Something of the last answer has come.
     has_begun: bool,
     /// Streams that the server opened, and what is known of each.
     theirs: Vec<(StreamId, Theirs)>,
@@ -93,7 +87,6 @@ pub struct Http3 {
     is_ending: bool,
     over: Option<Fault>,
     reason: Option<tls::Error>,
-    /// A datagram that is to be sent.
     datagram: Vec<u8>,
 }
 
@@ -190,7 +183,6 @@ impl Http3 {
         self.datagram.clear();
     }
 
-    /// Parameters that TLS has negotiated, once its handshake is done.
     pub fn agreed(&self) -> Option<Info> {
         let data = self.quic.crypto_session().handshake_data().filter(|_| self.is_connected)?;
         data.downcast::<Info>().ok().map(|info| *info)
@@ -296,7 +288,6 @@ impl Http3 {
         }
     }
 
-    /// Reads what the server says on its own streams.
     fn listen(&mut self) -> Result<(), Fault> {
         for at in 0..self.theirs.len() {
             while let Some(bytes) = self.next_of(self.theirs[at].0) {
@@ -314,7 +305,7 @@ impl Http3 {
         Ok(())
     }
 
-    /// More bytes of one of those; they aren't missed where it was reset.
+    /// More bytes of one of the server's own streams; they aren't missed where it was reset.
     fn next_of(&mut self, stream: StreamId) -> Option<Vec<u8>> {
         let mut recv = self.quic.recv_stream(stream);
         let mut chunks = recv.read(true).ok()?;
@@ -349,7 +340,6 @@ impl Http3 {
         }
     }
 
-    /// The connection has ended: what became of the request.
     fn end(&mut self, reason: &ConnectionError) -> Fault {
         let (code, is_ours, text) = match reason {
             ConnectionError::TransportError(error) => (error.code, true, error.reason.clone()),

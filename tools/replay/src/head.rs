@@ -9,7 +9,6 @@ pub const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Reasons why something in a source is not sent. Each is counted and reported at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unsent {
-    /// The line gives no request.
     Unread(Skip),
     Method,
     /// The host isn't in the log and isn't given, or its address isn't known.
@@ -81,7 +80,6 @@ pub struct Extras {
     pub host: Option<String>,
 }
 
-/// The User-Agent of requests whose source knows none.
 const USER_AGENT: &str = "lacquer-replay";
 
 impl Extras {

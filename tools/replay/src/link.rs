@@ -22,7 +22,6 @@ pub struct Job {
 }
 
 impl Job {
-    /// The request at a place of a batch.
     pub fn new(batch: Arc<Batch>, at: usize, due: u64, begun: u64) -> Job {
         Job { batch, at, due, begun, is_resent: false }
     }
@@ -60,7 +59,6 @@ pub struct Link {
     pub address: usize,
     pub job: Option<Job>,
     pub served: u32,
-    /// The request under way says `Connection: close`.
     pub closes: bool,
     /// When connecting began; None: it is connected.
     connecting: Option<u64>,
@@ -180,7 +178,6 @@ impl Link {
         is_due
     }
 
-    /// Parts from the other end.
     pub fn part(mut self) {
         self.socket.part();
     }
@@ -401,7 +398,6 @@ fn tls_fault(error: &io::Error, stats: &mut Stats) -> Option<Fault> {
     Some(Fault::Tls)
 }
 
-/// Writes what the codec has to say.
 fn write_http2(socket: &mut Socket, http2: &mut Http2, is_connecting: bool, stats: &mut Stats) -> Event {
     loop {
         let output = http2.output();

@@ -178,9 +178,7 @@ pub struct Options {
 #[derive(Debug)]
 pub enum Invocation {
     Run(Box<Options>),
-    /// Two reports or more are to be compared.
     Compare(Vec<String>, Format),
-    /// Be a worker of others' runs.
     Serve(Serve),
     Help,
 }
@@ -189,7 +187,6 @@ pub enum Invocation {
 const MAX_REPORTS: usize = 26;
 const DEFAULT_WINDOW: usize = 100_000;
 pub const MAX_CONNECTIONS: usize = 100_000;
-/// Addresses of `--bind` at most.
 const MAX_BINDS: u128 = 65_536;
 pub const MAX_TOP: usize = 10_000;
 const MIN_SECRET: usize = 8;
@@ -495,7 +492,6 @@ impl Words {
         Ok(Serve { address, secret, bind: self.bind.clone() })
     }
 
-    /// The content of the file without the white space around it.
     fn secret(&self) -> Result<Vec<u8>, String> {
         let Some(path) = &self.secret else { return Ok(Vec::new()) };
         let wrong = |why: &str| format!("--secret {}: {why}", path.display());
@@ -504,7 +500,6 @@ impl Words {
         if secret.len() < MIN_SECRET { Err(wrong("shorter than 8 bytes")) } else { Ok(secret.to_vec()) }
     }
 
-    /// Words that don't go together.
     fn check(&self) -> Result<(), String> {
         let rules = [
             (self.sources.is_empty() && self.live.is_none(), "no source (--help shows the usage)"),

@@ -40,7 +40,6 @@ impl Rng {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Puts things in an order of chance.
     pub fn shuffle<T>(&mut self, things: &mut [T]) {
         for i in (1..things.len()).rev() {
             things.swap(i, self.below(i + 1));
@@ -77,7 +76,6 @@ impl Shuffler {
         Some(new)
     }
 
-    /// All that is left.
     pub fn rest(mut self, rng: &mut Rng) -> Vec<(Box<[u8]>, PlannedRequest)> {
         rng.shuffle(&mut self.held);
         self.held
@@ -91,7 +89,6 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever the window: each comes out once, and the same seed draws the same.
         #[test]
         fn a_shuffle_loses_nothing(n in 0u64..300, window in 0usize..400, seed: u64) {
             let order = || {

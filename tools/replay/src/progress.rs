@@ -18,11 +18,9 @@ pub struct Standing<'a> {
     pub answers: u64,
     /// The last second, its times in nanoseconds.
     pub second: Second,
-    /// Answers tell whether they are hits.
     pub tells_hits: bool,
     pub failed: u64,
     pub begun: u64,
-    /// Requests there will be at most.
     pub most: Option<u64>,
     pub told: &'a ReaderReport,
 }
@@ -47,7 +45,6 @@ impl Progress {
         }
     }
 
-    /// Takes the line away.
     pub fn end(&self) {
         if self.is_shown {
             print::err("\r\x1b[K");

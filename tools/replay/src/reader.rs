@@ -22,7 +22,6 @@ const BATCH_BYTES: usize = 128 << 10;
 const AHEAD: usize = 8;
 /// Most bytes kept in memory to be sent again (`--loop`); longer sources are read again.
 const KEPT_BYTES: usize = 64 << 20;
-/// Notes that are kept; more would say nothing new.
 const MAX_NOTES: usize = 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,11 +73,9 @@ pub struct Plan {
     pub seed: u64,
     pub is_timed: bool,
     pub max_gap: u64,
-    /// Begin anew at the end.
     pub repeat: bool,
 }
 
-/// Figures that the reader updates while it works.
 #[derive(Debug, Default)]
 pub struct ReaderReport {
     /// Bytes read, as they lie on the disk.
@@ -87,12 +84,10 @@ pub struct ReaderReport {
     /// Lines and records that gave no request, by [`Unsent`].
     pub skipped: [AtomicU64; Unsent::ALL.len()],
     pub requests: AtomicU64,
-    /// Times that went back, and pauses cut.
     pub clock_jumps: AtomicU64,
     pub notes: Mutex<Vec<String>>,
     /// The sender wants none any more.
     pub is_over: AtomicBool,
-    /// The sender waits for a batch.
     pub is_hungry: AtomicBool,
 }
 
@@ -218,7 +213,6 @@ impl Out {
         is_taken && !self.told.is_over.load(Ordering::Relaxed)
     }
 
-    /// Sends what was kept once more.
     fn again(&mut self, kept: &[Arc<Batch>], order: Order, rng: &mut Rng) -> bool {
         let Order::Shuffled { .. } = order else { return kept.iter().all(|batch| self.send(batch.clone())) };
         let mut places: Vec<(u32, u32)> = Vec::new();
@@ -282,7 +276,6 @@ fn read_all(plan: &Plan, router: &mut Router, told: &ReaderReport, rng: &mut Rng
 }
 
 impl Stages<'_> {
-    /// Takes an entry; false when the sender wants no more.
     fn take(&mut self, entry: &Entry<'_>) -> bool {
         let ask = match self.make(entry) {
             Ok(ask) => ask,

@@ -23,7 +23,6 @@ const LATE: f64 = 10.0;
 #[derive(Clone, Copy)]
 pub struct Counted<'a> {
     pub name: &'a str,
-    /// Requests of the stream by result.
     pub stats: &'a Stats,
     pub told: &'a ReaderReport,
     /// Requests were due at times of their own.

@@ -15,12 +15,7 @@ use crate::scenario::{Limit, Scenario};
 use crate::server::Meter;
 use crate::stats::Stats;
 
-/// A sender of requests: this process or workers.
 pub trait Sender {
-    /// Begins the source anew.
-    ///
-    /// # Errors
-    /// What keeps it from it.
     fn refill(&mut self) -> Result<(), String>;
 
     /// Sends one part; `watch` is told how it goes.
@@ -125,7 +120,6 @@ fn parts(o: &Options, mut meter: Option<Meter>, sender: &mut dyn Sender) -> Resu
     Ok(worst)
 }
 
-/// Prints the end of all parts.
 fn conclude(o: &Options, parts: Vec<Value>, passed: Option<Limit>) {
     let whole = o.scenario.json(parts, passed);
     match (o.format, &o.scenario) {

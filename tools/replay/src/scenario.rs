@@ -7,7 +7,6 @@ use crate::pace::Pace;
 use crate::server::round;
 use crate::stats::Stats;
 
-/// Steps of a ramp at most.
 const MAX_STEPS: usize = 1000;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -52,7 +51,6 @@ impl Scenario {
         }
     }
 
-    /// The report of all parts; `passed`: the limit that ended it.
     pub fn json(&self, mut parts: Vec<Value>, passed: Option<Limit>) -> Value {
         let rate = |part: &Value| part["target_rate"].clone();
         match self {

@@ -8,13 +8,11 @@ use serde_json::{Value, json};
 
 use crate::stats::MAX_SECONDS;
 
-/// Processes of one tree that are looked at.
 const MAX_PROCESSES: usize = 10_000;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WatchedServer {
     Pids(Vec<u32>),
-    /// A cgroup, by its directory.
     Cgroup(PathBuf),
 }
 
@@ -32,10 +30,6 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Begins to measure.
-    ///
-    /// # Errors
-    /// There is nothing to measure.
     pub fn new(watched: WatchedServer) -> Result<Meter, String> {
         let first = cpu_seconds(&watched).ok_or_else(|| match &watched {
             WatchedServer::Pids(pids) => format!("--pid: no process {}", list(pids)),
@@ -44,7 +38,6 @@ impl Meter {
         Ok(Meter { watched, first, last: first, seconds: Vec::new(), last_second: first, is_gone: false })
     }
 
-    /// Reads the CPU time again.
     pub fn look(&mut self) {
         match cpu_seconds(&self.watched) {
             // A child that ended takes its time with it, unless its parent has waited for it.
@@ -90,7 +83,6 @@ impl Meter {
     }
 }
 
-/// A number with so many digits after the point.
 pub fn round(n: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (n * scale).round() / scale
@@ -100,7 +92,6 @@ fn list(pids: &[u32]) -> String {
     pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// CPU seconds of this process so far.
 pub fn own_cpu_seconds() -> f64 {
     use nix::sys::resource::{UsageWho, getrusage};
     use nix::sys::time::TimeValLike;

@@ -76,10 +76,6 @@ impl Socket {
         }
     }
 
-    /// Has the poll tell of it.
-    ///
-    /// # Errors
-    /// The operating system's word.
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let both = Interest::READABLE | Interest::WRITABLE;
         match self {
@@ -133,10 +129,6 @@ impl Socket {
         }
     }
 
-    /// Writes.
-    ///
-    /// # Errors
-    /// As [`Socket::read`].
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             let written = match self {
@@ -152,10 +144,6 @@ impl Socket {
         }
     }
 
-    /// Sends what was taken and not sent.
-    ///
-    /// # Errors
-    /// As [`Socket::read`].
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             // These keep nothing.
@@ -169,7 +157,6 @@ impl Socket {
         matches!(self, Socket::Tls(_))
     }
 
-    /// Parameters that TLS has negotiated, once its handshake is done.
     pub fn agreed(&self) -> Option<&tls::Info> {
         match self {
             Socket::Inet(_) | Socket::Unix(_) | Socket::Udp(_) => None,

@@ -104,7 +104,6 @@ pub struct Second {
 }
 
 impl Second {
-    /// Ends the second with these times.
     pub fn close(&mut self, times: &Times) {
         (self.mean, self.p50, self.p99) = (times.mean(), times.percentile(50.0), times.percentile(99.0));
     }
@@ -140,19 +139,16 @@ impl Slowest {
     }
 }
 
-/// All that is counted of one stream of requests.
 #[derive(Clone, Debug)]
 pub struct Stats {
     pub sent: u64,
     pub answers: u64,
     pub status: Vec<u64>,
-    /// Number of faults by [`Fault`].
     pub faults: [u64; Fault::ALL.len()],
     /// Answers that had each of [`SIGNS`], and those that it calls hits.
     pub signs: [(u64, u64); SIGNS.len()],
     /// Answers with any sign, and hits by the first of [`SIGNS`] that they had.
     pub known: u64,
-    /// Number of hits among the responses in `known`.
     pub hits: u64,
     /// Bytes received, heads included.
     pub bytes_in: u64,
@@ -169,7 +165,6 @@ pub struct Stats {
     pub resumed: u64,
     /// Version and cipher of the last TLS handshake.
     pub agreed: Option<String>,
-    /// Reason of the first failure of TLS.
     pub tls_failure: Option<String>,
     pub connections: u64,
     /// Requests sent again because a kept connection turned out to be closed.
@@ -255,7 +250,6 @@ impl Stats {
         self.faults.iter().sum()
     }
 
-    /// The second that runs.
     pub fn current(&self) -> (&Second, &Times) {
         (&self.current, &self.current_times)
     }

@@ -23,7 +23,6 @@ pub struct Keep {
 }
 
 pub struct Stream {
-    /// Name in the report.
     pub name: String,
     pub pace: Pace,
     pub connections: usize,
@@ -31,7 +30,6 @@ pub struct Stream {
     pub most: Option<u64>,
     pub is_beside: bool,
     pub stats: Stats,
-    /// Figures of its reader.
     pub told: Arc<ReaderReport>,
     pub active: usize,
     pub open: usize,
@@ -102,7 +100,6 @@ impl Stream {
         self.stats = Stats::new(self.top);
     }
 
-    /// Forgets what was counted in the warm-up.
     pub fn forget(&mut self) {
         let under_way = self.active as u64;
         self.stats = Stats::new(self.top);
@@ -200,13 +197,11 @@ impl Stream {
         true
     }
 
-    /// True if the connection closes after the next request.
     pub fn closes_after(&mut self, served: u32) -> bool {
         self.keep.most.is_some_and(|most| served + 1 >= most)
             || (self.keep.share < 1.0 && self.rng.unit() >= self.keep.share)
     }
 
-    /// Time that a user thinks after an answer.
     pub fn think(&mut self) -> u64 {
         self.pace.think(&mut self.rng)
     }

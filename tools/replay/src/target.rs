@@ -17,7 +17,6 @@ pub const MAX_ADDRESSES: usize = 10_000;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Address {
     Inet(SocketAddr),
-    /// A socket in the file system.
     Unix(PathBuf),
     /// TLS over TCP, and the name that is asked for there; without one: the request's host.
     Tls(SocketAddr, String),
@@ -128,7 +127,6 @@ impl Rules {
 
 pub type Addresses = Arc<Mutex<Vec<Address>>>;
 
-/// Finds the address of a request, and remembers.
 #[derive(Debug)]
 pub struct Router {
     rules: Rules,

@@ -18,7 +18,6 @@ pub struct Timing {
     max_gap: u64,
     /// The latest time of the log so far, and when that is due.
     at: Option<(i64, u64)>,
-    /// Requests of the latest second.
     second: Batch,
     is_whole: bool,
     ready: Batch,
@@ -27,12 +26,10 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// A clock before its first request.
     pub fn new(max_gap: u64) -> Timing {
         Timing { max_gap, at: None, second: Batch::default(), is_whole: false, ready: Batch::default(), jumps: 0 }
     }
 
-    /// Takes the next request of the log.
     pub fn add(&mut self, head: &[u8], ask: PlannedRequest, time: Stamp) {
         let (latest, due) = self.at.unwrap_or((time.ns, 0));
         let passed = time.ns.saturating_sub(latest);

@@ -63,7 +63,6 @@ pub fn programs(report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that a VCL file compiles.
 pub fn compiles(vcl: &Path) -> Result<(), String> {
     let mut command = own("lacquer")?;
     command.args(["vcl", "check"]).arg(vcl);

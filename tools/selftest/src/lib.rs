@@ -15,7 +15,6 @@ use std::time::Instant;
 use toolkit::args::{Arg, Args};
 use toolkit::print;
 
-/// The help of `lacquer selftest --help`.
 pub const USAGE: &str = "\
 Usage: lacquer selftest [options]
 
@@ -31,10 +30,8 @@ step. It takes a few seconds, touches no running server, and leaves no files beh
 The exit status is 0 if all steps passed, 1 if one failed, 2 if an option is wrong or nothing could be tested.
 ";
 
-/// The VCL that an installation has.
 const USUAL_VCL: &str = "/etc/varnish/default.vcl";
 
-/// The options of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     vcl: Option<PathBuf>,
@@ -42,7 +39,6 @@ struct Options {
     is_quiet: bool,
 }
 
-/// The options that the words ask for; None: the help.
 fn parse(words: &[String]) -> Result<Option<Options>, String> {
     let mut options = Options::default();
     let mut args = Args::new(words);
@@ -59,7 +55,6 @@ fn parse(words: &[String]) -> Result<Option<Options>, String> {
     Ok(Some(options))
 }
 
-/// Runs it: `args` are the words after `lacquer selftest`; the exit status.
 pub fn main(args: &[String]) -> i32 {
     let options = match parse(args) {
         Ok(Some(options)) => options,
@@ -121,7 +116,6 @@ impl Report {
         result.is_ok()
     }
 
-    /// Tells of something that is neither right nor wrong.
     fn note(&self, text: &str) {
         if !self.is_quiet {
             print::foreign(format_args!("  note    {text}\n"));

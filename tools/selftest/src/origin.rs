@@ -17,7 +17,6 @@ const IDLE: Duration = Duration::from_secs(10);
 pub const LONG: &str = "All work and no play makes Jack a dull boy. ";
 const TIMES: usize = 200;
 
-/// The body of the page that includes a part.
 const PAGE: &str = "<p>before, <esi:include src=\"/part\"/>, after</p>";
 
 /// Starts it on a free port of the loopback address; it ends with the process.

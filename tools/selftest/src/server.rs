@@ -21,7 +21,6 @@ const STEP: Duration = Duration::from_millis(10);
 /// Bytes of messages that are shown at most of a server that doesn't start.
 const MOST_SAID: u64 = 4096;
 
-/// This program, to be run under the name of another one.
 pub fn own(name: &str) -> Result<Command, String> {
     let mut command = Command::new(std::env::current_exe().map_err(|e| format!("this program's own file: {e}"))?);
     command.arg0(name).stdin(Stdio::null());
@@ -35,7 +34,6 @@ pub fn said_by(mut command: Command) -> Result<(bool, String), String> {
     Ok((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// A server that runs.
 pub struct Server {
     child: Child,
     directory: Directory,
@@ -81,17 +79,14 @@ impl Server {
         self.directory.n()
     }
 
-    /// The directory that is left behind where that was asked for.
     pub fn kept(&self) -> Option<PathBuf> {
         self.directory.is_kept.then(|| self.directory.path.clone())
     }
 
-    /// The id of its worker's process.
     pub fn worker(&self) -> Option<u64> {
         shm::reader::status(&self.n()).worker.map(|(pid, _)| pid)
     }
 
-    /// Sends a line to its CLI.
     pub fn ask(&mut self, line: &str) -> Result<String, String> {
         let reply =
             self.cli.ask(format!("{line}\n").as_bytes()).map_err(|_| format!("the CLI gave no answer to {line}"))?;
@@ -112,7 +107,6 @@ impl Server {
         talk(Timed::new(socket, Instant::now() + LIMIT), request.as_bytes(), method == "HEAD").map_err(failed)
     }
 
-    /// Ends it in order.
     pub fn stop(mut self) -> Result<(), String> {
         let pid = nix::unistd::Pid::from_raw(self.child.id().cast_signed());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).map_err(|e| e.to_string())?;

@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 
 use crate::duplicates::Group;
 
-/// Requests that are sent, at most.
 const MOST_REQUESTS: usize = 400;
 const CONNECT: Duration = Duration::from_secs(5);
 /// Time that one answer may take.
@@ -18,7 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Time that a read waits before the deadline is looked at.
 const STEP: Duration = Duration::from_secs(1);
 const LONGEST_HEAD: usize = 64 << 10;
-/// Longer bodies aren't read.
 const LONGEST_BODY: usize = 256 << 20;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -30,7 +28,6 @@ pub struct Compared {
     pub same: Vec<Same>,
 }
 
-/// One body under several keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Same {
     pub bytes: u64,
@@ -77,7 +74,6 @@ pub fn compare(
     Ok(compared)
 }
 
-/// A body's hash and length.
 fn ask(server: SocketAddr, host: &str, target: &str) -> Option<([u8; 32], u64)> {
     // Bytes that were no text were replaced: that URL is another.
     if !host.bytes().chain(target.bytes()).all(|b| b.is_ascii_graphic()) {

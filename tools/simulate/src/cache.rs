@@ -33,7 +33,7 @@ pub struct Size {
     pub beside: u64,
 }
 
-/// The result: misses of the requests that count.
+/// Result of a simulated cache: misses of the requests that count.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
     pub requests: u64,

@@ -51,7 +51,6 @@ pub enum Pass {
 impl Pass {
     pub const ALL: [Pass; 6] = [Pass::Method, Pass::Status, Pass::Authorization, Pass::Cookie, Pass::Path, Pass::Log];
 
-    /// The word for it in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Pass::Method => "method",
@@ -76,7 +75,6 @@ impl Rules {
         vary.chain(self.passes_cookies.then_some(("--pass-cookies", "Cookie")))
     }
 
-    /// The reason why this request's answer isn't kept, if it isn't.
     pub fn pass(&self, entry: &Entry<'_>) -> Option<Pass> {
         let has = |name: &[u8]| entry.fields.iter().any(|field| field.0.eq_ignore_ascii_case(name));
         if *entry.method != *b"GET" && *entry.method != *b"HEAD" {
@@ -97,12 +95,11 @@ impl Rules {
     }
 }
 
-/// The requests of a log.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub requests: u64,
     pub bytes: u64,
-    /// Those of which the log says how they were answered, and those that were hits.
+    /// Requests of which the log says how they were answered, and those that were hits.
     pub told: u64,
     pub told_hits: u64,
     /// Requests that the first case passes, in the order of [`Pass::ALL`].
@@ -113,7 +110,6 @@ pub struct Tally {
     pub duplicates: Duplicates,
 }
 
-/// Those that one set of rules keeps.
 #[derive(Debug)]
 pub struct Kept {
     pub rules: Rules,
@@ -125,7 +121,6 @@ pub struct Kept {
 }
 
 impl Tally {
-    /// A tally for these cases; each trace keeps at most so many requests.
     pub fn new(cases: &[Case], most: usize) -> Tally {
         let mut tally = Tally::default();
         for case in cases {
@@ -138,7 +133,6 @@ impl Tally {
         tally
     }
 
-    /// The requests that these rules keep.
     pub fn of(&self, rules: &Rules) -> Option<&Kept> {
         self.kept.iter().find(|kept| kept.rules == *rules)
     }

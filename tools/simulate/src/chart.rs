@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Curves of hit rates: in a terminal, and as a picture (SVG). To the right the memory doubles at each step.
 
-/// A curve: its name, and percentages at sizes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Curve {
     pub name: String,

@@ -256,7 +256,6 @@ mod tests {
         points(&plans, 2, |_| true).into_iter().map(|point| point.expect("to the end")).collect()
     }
 
-    /// A sample's word on the whole is right within the error that it says, nearly always.
     #[test]
     fn samples_say_how_wrong_they_are() {
         let (mut within, mut all) = (0, 0);

@@ -16,7 +16,6 @@ const MOST_OBJECTS: usize = 100_000;
 const MOST_URLS: usize = 8;
 const LONGEST_URL: usize = 512;
 
-/// The objects that may have the same body; see the module.
 #[derive(Debug)]
 pub struct Duplicates {
     groups: HashMap<u64, Group>,
@@ -28,11 +27,9 @@ pub struct Duplicates {
 /// Objects of the same length and name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Group {
-    /// Bytes of each body.
     pub bytes: u64,
     pub requests: u64,
     objects: Vec<u64>,
-    /// Host and target of the first ones.
     pub urls: Vec<(String, String)>,
 }
 
@@ -54,7 +51,6 @@ impl Group {
 }
 
 impl Duplicates {
-    /// An answer with that body.
     pub fn add(&mut self, entry: &Entry<'_>, object: u64, body: u64) {
         let mut hasher = DefaultHasher::new();
         (name(&entry.target), body).hash(&mut hasher);

@@ -129,7 +129,6 @@ struct Ending {
     is_over: bool,
 }
 
-/// Time between two changes of the line of progress.
 const SHOW: Duration = Duration::from_millis(500);
 
 impl Ending {
@@ -171,7 +170,6 @@ mod tests {
         x ^ x >> 31
     }
 
-    /// Numbers that look random.
     pub struct Draw(pub u64);
 
     impl Draw {

@@ -80,7 +80,6 @@ pub struct Options {
     /// A share of 1.
     pub warm_up: f64,
     pub sample: usize,
-    /// A server with the bodies.
     pub bodies: Option<String>,
     pub format: Format,
 }
@@ -106,13 +105,8 @@ pub fn usage() -> String {
     TOOL.usage()
 }
 
-/// A setting of a case and its value.
 type Setting<'a> = (&'a str, &'a str);
 
-/// Reads the words.
-///
-/// # Errors
-/// One line that names the wrong one.
 pub fn parse(args: &[String]) -> Result<Invocation<Options>, String> {
     let mut options = Options::default();
     // A request that VCL restarts says how it was answered where it ended.

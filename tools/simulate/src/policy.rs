@@ -6,7 +6,6 @@
 
 /// The choice of the object that goes. A policy knows a store's objects by their number in the trace.
 pub trait Policy {
-    /// A policy for objects with these hashes.
     fn new(hashes: Vec<u64>) -> Self;
 
     /// Bytes that a store is charged with for a body, and for what is kept beside it.
@@ -14,13 +13,11 @@ pub trait Policy {
 
     fn note_use(&mut self, object: u32);
 
-    /// The object is stored now.
     fn add(&mut self, object: u32, cost: u64);
 
     /// The object is gone for another reason than room.
     fn remove(&mut self, object: u32);
 
-    /// Takes out the one that should go.
     fn victim(&mut self) -> Option<u32>;
 }
 
@@ -164,7 +161,6 @@ impl Policy for Greedy {
 }
 
 impl Greedy {
-    /// The rank of one among `count`.
     fn rank(&self, weight: u32, uses: u8, count: u64) -> u64 {
         let average = (self.weight / count.max(1)).max(1);
         let weight = u64::from(weight).min(LARGEST * average);

@@ -15,9 +15,7 @@ use crate::trace::Trace;
 const ENOUGH: f64 = 1.0;
 /// Greatest error; with more a percentage says nothing.
 const MOST_ERROR: f64 = 25.0;
-/// Groups of duplicates that are listed.
 const MOST_GROUPS: usize = 10;
-/// Columns for hit rates in the table of cases.
 const COLUMNS: usize = 4;
 
 pub struct Report<'a> {
@@ -182,7 +180,6 @@ impl<'a> Report<'a> {
         (points.len() > 1 && best > 0.0).then_some(text)
     }
 
-    /// The cases below each other, at a few sizes.
     fn comparison(&self) -> String {
         let Some((by, points)) = self.cases[0].curves.first() else { return String::new() };
         let count = points.len().min(COLUMNS);

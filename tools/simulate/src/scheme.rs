@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use accesslog::Entry;
 use memchr::memmem;
 
-/// The way in which requests become objects; see the module.
+/// The way in which requests become objects.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scheme {
     pub dropped: Dropped,
@@ -18,7 +18,6 @@ pub struct Scheme {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dropped {
-    /// The query as a whole.
     pub all: bool,
     /// Names; one that ends with `*` stands for all that begin so.
     pub names: Vec<String>,
@@ -42,7 +41,6 @@ pub struct Identity {
 }
 
 impl Scheme {
-    /// The page and object that a request is for.
     pub fn identify(&self, entry: &Entry<'_>) -> Identity {
         let mut hasher = DefaultHasher::new();
         self.host(entry).hash(&mut hasher);
@@ -209,7 +207,6 @@ mod tests {
         }
     }
 
-    /// Four browsers, eighteen languages, two views: a site's variants, however many clients there are.
     #[test]
     fn classes_bound_the_variants_of_a_page() {
         const LANGUAGES: &str = "ar|bg|cs|da|de|en|es|fi|fr|hu|it|ja|nl|pl|pt|ru|sv";

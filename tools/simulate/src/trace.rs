@@ -27,13 +27,11 @@ pub struct Ref {
 pub struct Object {
     pub hash: u64,
     page_hash: u64,
-    /// The number of its page.
     pub page: u32,
     /// Length of its body, once an answer told.
     body: Option<u64>,
 }
 
-/// The requests and objects of a log; see the module.
 #[derive(Debug)]
 pub struct Trace {
     refs: Vec<Ref>,
@@ -136,7 +134,6 @@ impl Trace {
         self.refs = kept;
     }
 
-    /// Those kept, in their order.
     pub fn refs(&self) -> &[Ref] {
         &self.refs
     }
@@ -191,12 +188,10 @@ impl Trace {
         Ok(self.objects.iter().map(|object| object.body.unwrap_or(average)).collect())
     }
 
-    /// Objects whose length no answer told.
     pub fn unknown_bodies(&self) -> usize {
         self.objects.iter().filter(|object| object.body.is_none()).count()
     }
 
-    /// The most objects that one page has.
     pub fn most_variants(&self) -> u32 {
         let mut counts = vec![0u32; self.pages];
         for object in &self.objects {

@@ -5,7 +5,6 @@
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     globs: Vec<(bool, String)>,
-    /// Gauges as they are.
     pub raw: bool,
 }
 
@@ -20,7 +19,6 @@ impl Filter {
         self.globs.push((false, glob.to_owned()));
     }
 
-    /// True if there are patterns at all.
     pub fn is_set(&self) -> bool {
         !self.globs.is_empty()
     }

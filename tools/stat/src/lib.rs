@@ -20,7 +20,6 @@ use shm::reader::Reader;
 use statsd::Statsd;
 use sys::signal;
 
-/// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
     Opt('1', "", "Print the counters once and exit"),
     Opt('f', "glob", "Only counters that match (^glob: exclude them)"),
@@ -59,7 +58,6 @@ enum Mode {
     List,
 }
 
-/// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
     let long = &["xml3", "statsd", "interval", "prefix"];
     let cli = Cli { options: OPTIONS, long, valued: &["statsd", "interval", "prefix"], more: MORE };

@@ -119,7 +119,6 @@ pub fn xml3(out: &mut dyn Write, readings: &[&CounterValue], raw: bool) -> io::R
     out.flush()
 }
 
-/// The output of -j.
 pub fn json(out: &mut dyn Write, readings: &[&CounterValue], raw: bool) -> io::Result<()> {
     writeln!(out, "{{\n  \"version\": 1,\n  \"timestamp\": \"{}\",\n  \"counters\": {{", now())?;
     for (i, reading) in readings.iter().enumerate() {

@@ -15,18 +15,13 @@ use toolkit::print;
 
 use crate::filter::Filter;
 
-/// Time between two looks.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// The beginning of each name.
 const PREFIX: &str = "varnish.";
 
-/// The statsd that gets the counters, and the pace.
 #[derive(Clone, Debug)]
 pub struct Statsd {
     pub target: Target,
-    /// Time between two looks.
     pub interval: Duration,
-    /// The beginning of each name.
     pub prefix: String,
 }
 

@@ -239,7 +239,6 @@ impl View {
         self.top = self.current.saturating_sub(line);
     }
 
-    /// Keeps the current line on the page.
     fn place(&mut self, count: usize, page: usize) {
         self.current = self.current.min(count.saturating_sub(1));
         self.top = self.top.min(self.current).max((self.current + 1).saturating_sub(page));
@@ -409,7 +408,6 @@ fn help() -> Vec<Line> {
     HELP.iter().flat_map(one).collect()
 }
 
-/// Number of lines for each part.
 struct Layout {
     points: usize,
     info: bool,

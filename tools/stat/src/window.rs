@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Averages over the last so many samples: exact while there are fewer, then fading.
 
-/// An average over a window of samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     /// Samples so far, at most the window.
@@ -21,7 +20,6 @@ impl Window {
     }
 }
 
-/// The three windows that the screen shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows(pub [Window; 3]);
 

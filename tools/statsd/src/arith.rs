@@ -38,7 +38,6 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// The name of the bin up to `bound`.
     pub fn bin(bound: f64) -> (f64, Arc<str>) {
         let text = if bound.is_infinite() { "inf".to_owned() } else { number::show(bound) };
         (bound, format!("bin_{}", text.replacen('.', "_", 1)).into())

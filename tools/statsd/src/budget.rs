@@ -68,7 +68,6 @@ impl Budget {
         self.names.store(names, Ordering::Relaxed);
     }
 
-    /// True when `more` names can be added to those of the store.
     pub fn has_names(&self, more: usize) -> bool {
         self.names.load(Ordering::Relaxed).saturating_add(more) <= self.max_names.load(Ordering::Relaxed)
     }

@@ -36,7 +36,6 @@ fn is_space(c: char) -> bool {
         || matches!(c, '\u{2000}'..='\u{200a}' | '\u{2028}' | '\u{2029}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
 }
 
-/// `text` without white space at both ends.
 pub fn trim(text: &[u8]) -> &[u8] {
     let ends_plainly = |b: Option<&u8>| b.is_none_or(|b| b.is_ascii() && !is_ascii_space(*b));
     if ends_plainly(text.first()) && ends_plainly(text.last()) {
@@ -49,7 +48,6 @@ pub fn trim(text: &[u8]) -> &[u8] {
     }
 }
 
-/// True when no byte of `name` needs changing.
 pub fn is_clean(name: &[u8]) -> bool {
     name.iter().all(|b| CLASS[usize::from(*b)] == KEEP)
 }

@@ -34,11 +34,7 @@ pub enum Input {
         port: u16,
     },
     /// Connections at a path, with its mode.
-    Unix {
-        path: PathBuf,
-        /// Mode of the socket's file.
-        mode: Option<u32>,
-    },
+    Unix { path: PathBuf, mode: Option<u32> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +44,7 @@ pub enum Backend {
     /// stdout, or stderr as the Perl port does.
     Console,
     File,
-    /// Packets passed on as they come.
     Repeater,
-    /// A page for Prometheus to scrape.
     Prometheus,
 }
 
@@ -69,7 +63,6 @@ pub struct Graphite {
     pub carbon: Carbon,
     /// Names as before statsd 0.5.
     pub legacy: bool,
-    /// Counters' sums are sent too.
     pub flush_counts: bool,
     /// First part of every name.
     pub global: String,
@@ -87,7 +80,6 @@ pub struct Graphite {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeater {
     pub targets: Vec<(String, u16)>,
-    /// Over TCP instead of UDP.
     pub tcp: bool,
     /// Names are looked up for IPv6 only.
     pub v6: bool,
@@ -95,7 +87,6 @@ pub struct Repeater {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyFlush {
-    /// Milliseconds between two reports.
     pub interval_ms: f64,
     /// Percentage of the names to show, the busiest first.
     pub percent: f64,
@@ -104,20 +95,16 @@ pub struct KeyFlush {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// Use syslog instead of stdout.
     pub syslog: bool,
     pub application: String,
-    /// Only messages this grave or graver.
     pub level: crate::log::Level,
 }
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The statsd implementation whose dialect is followed.
     pub dialect: Dialect,
     pub inputs: Vec<Input>,
     pub management: Option<(String, u16)>,
-    /// Milliseconds between two flushes.
     pub flush_interval_ms: f64,
     pub plan: Plan,
     pub delete: Delete,
@@ -134,7 +121,6 @@ pub struct Config {
     pub log: Log,
     pub backends: Vec<Backend>,
     pub graphite: Graphite,
-    /// The console shows colours.
     pub pretty: bool,
     pub file: Option<PathBuf>,
     pub repeater: Repeater,
@@ -146,7 +132,6 @@ pub struct Config {
     pub max_metrics: usize,
     /// The most bytes of names, values and members.
     pub max_bytes: u64,
-    /// The file as it was read.
     pub raw: Value,
 }
 
@@ -154,7 +139,6 @@ pub struct Config {
 pub enum ConfigError {
     File(PathBuf, std::io::Error),
     TooLong(PathBuf),
-    /// The file has a syntax error.
     Script(PathBuf, ScriptError),
     /// A key has an invalid value, or names something that isn't built.
     Key(String),
@@ -207,7 +191,6 @@ impl Config {
         Config::from_value(value, hashes)
     }
 
-    /// Checks what was read.
     pub fn from_value(raw: Value, hashes: bool) -> Result<Config, ConfigError> {
         if !matches!(raw, Value::Object(_)) {
             return Err(ConfigError::Key("the configuration is no object: it begins with `{`".to_owned()));

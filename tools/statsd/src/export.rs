@@ -47,7 +47,6 @@ pub fn run(export: &Export) -> std::io::Result<()> {
     }
 }
 
-/// Values that were sent last.
 #[derive(Debug)]
 struct Deltas {
     last: HashMap<String, u64>,

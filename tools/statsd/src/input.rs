@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use crate::backend::repeater::Repeater;
 use crate::shard::Shard;
 
-/// A gathering place that a receiving thread and the main thread share.
 pub type SharedShard = Arc<Mutex<Shard>>;
 
 /// Repeater of packets, if there is one; a reload changes it.

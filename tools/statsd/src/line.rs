@@ -22,17 +22,13 @@ pub enum Sample<'a> {
     /// A duration, and how many events it stands for.
     Time(f64, f64),
     Gauge(f64),
-    /// Change of a gauge.
     Change(f64),
-    /// A member of a set.
     Member(&'a [u8]),
 }
 
-/// Receives what a packet holds.
 pub trait Sink {
     /// A line that isn't empty begins; its name is clean if names are cleaned.
     fn line(&mut self, name: &[u8], line: &[u8]);
-    /// A sample of the line's name.
     fn sample(&mut self, name: &[u8], sample: Sample<'_>);
     /// A sample of the line that says nothing.
     fn bad(&mut self, sample: &[u8], line: &[u8]);

@@ -10,9 +10,7 @@ use crate::config::{Dialect, Log};
 pub enum Level {
     Error,
     Warning,
-    /// News about normal operation.
     Info,
-    /// Details for finding a cause.
     Debug,
 }
 

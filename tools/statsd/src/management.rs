@@ -15,7 +15,6 @@ use crate::table::{Name, Table};
 use crate::{accept, clock, number};
 
 const CONNECTIONS: usize = 64;
-/// The longest command, in bytes.
 const COMMAND_BYTES: usize = 64 * 1024;
 /// Time for the rest of a command that has no newline yet; node takes each segment for a command.
 const REST: Duration = Duration::from_millis(50);

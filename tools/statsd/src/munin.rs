@@ -16,7 +16,6 @@ use crate::number;
 
 /// Longest wait for a statsd's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest answer of a statsd.
 const ANSWER_BYTES: u64 = 64 << 20;
 const LABEL_CHARS: usize = 60;
 
@@ -69,7 +68,6 @@ struct Call {
     dirty: bool,
 }
 
-/// Runs the plugin; answers the exit code.
 pub fn main(program: &str, args: &[String]) -> i32 {
     let call = match call(program, args, |name| std::env::var(name).ok()) {
         Ok(Some(call)) => call,

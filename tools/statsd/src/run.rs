@@ -34,9 +34,7 @@ use crate::{management, scrape};
 
 /// Interval of looking at the file, counting drops and showing bad lines.
 const TICK: Duration = Duration::from_millis(500);
-/// Longest time of the last flush to Graphite.
 const LAST_FLUSH: Duration = Duration::from_secs(2);
-/// Connections that may wait to be accepted.
 const BACKLOG: i32 = 512;
 
 #[derive(Debug)]
@@ -215,7 +213,6 @@ fn tell_buffers(logger: &Logger, receivers: &[Receiver], wanted: usize) {
     }
 }
 
-/// Tasks that a configuration brings with it.
 #[derive(Default)]
 struct Tasks(Vec<rt::JoinHandle<()>>);
 
@@ -390,7 +387,6 @@ fn reload(server: &Rc<Server>, tasks: &mut Tasks, path: &Path) {
     server.count(|n| n.reloads += 1);
 }
 
-/// Takes in what has arrived and flushes it.
 async fn last_flush(server: &Server) {
     server.healthy.set(false);
     server.receivers.iter().for_each(Receiver::drain);

@@ -44,7 +44,6 @@ impl Timer {
         if fits { 0 } else { more }
     }
 
-    /// Gives its memory back.
     pub fn release(&mut self, budget: &Budget) {
         budget.give(self.values.capacity() as u64 * 8);
         self.values = Vec::new();
@@ -118,7 +117,6 @@ impl Members {
         &self.list
     }
 
-    /// Gives its memory back.
     pub fn release(&mut self, budget: &Budget) {
         budget.give(self.bytes);
         *self = Members::default();

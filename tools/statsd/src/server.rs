@@ -31,7 +31,6 @@ pub struct Server {
     pub config: RefCell<Config>,
     pub store: RefCell<Store>,
     pub totals: RefCell<Totals>,
-    /// Result of the command `health`.
     pub healthy: Cell<bool>,
     /// Start, in seconds since 1970.
     pub started: u64,
@@ -47,7 +46,6 @@ pub struct Server {
     numbers: RefCell<Numbers>,
 }
 
-/// Lines to be shown, and how many there were.
 #[derive(Debug, Default)]
 struct Messages {
     examples: Vec<String>,
@@ -66,7 +64,6 @@ pub struct Numbers {
     pub file_flush: u64,
     /// Time when writing File failed last.
     pub file_exception: u64,
-    /// Datagrams the kernel dropped.
     pub kernel_drops: u64,
 }
 
@@ -110,7 +107,6 @@ impl Server {
         self.receivers.iter().map(|r| &r.shard).chain([&self.connections])
     }
 
-    /// Takes in what all inputs gathered.
     pub fn collect(&self) {
         let delete = self.config.borrow().delete;
         let mut store = self.store.borrow_mut();
@@ -150,7 +146,6 @@ impl Server {
         self.store.borrow_mut().kernel_dropped(more);
     }
 
-    /// Says what was bad since the last time.
     pub fn show_messages(&self) {
         let messages = std::mem::take(&mut *self.messages.borrow_mut());
         for line in &messages.dumped {

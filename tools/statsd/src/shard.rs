@@ -100,7 +100,6 @@ impl<T: AtFlush> ActiveNames<T> {
         taken.collect()
     }
 
-    /// Forgets names that have nothing to collect.
     fn forget(&mut self, budget: &Budget) {
         debug_assert!(self.touched.is_empty(), "collected first");
         budget.give(std::mem::take(&mut self.name_bytes));
@@ -108,7 +107,6 @@ impl<T: AtFlush> ActiveNames<T> {
     }
 }
 
-/// Collected metrics for the store.
 #[derive(Debug, Default)]
 pub struct ShardSnapshot {
     pub counters: Vec<(Name, f64)>,
@@ -122,13 +120,11 @@ pub struct ShardSnapshot {
     pub dumped: Vec<String>,
 }
 
-/// Numbers about the input itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub packets: u64,
     /// Lines that aren't empty.
     pub lines: u64,
-    /// Samples that say nothing.
     pub bad: u64,
     pub dropped: u64,
     /// When the last packet came, seconds since 1970; 0 for never.
@@ -225,7 +221,6 @@ impl Shard {
         collected
     }
 
-    /// Names that it remembers.
     pub fn names(&self) -> usize {
         let inner = &self.inner;
         inner.counters.table.len() + inner.timers.table.len() + inner.gauges.table.len() + inner.sets.table.len()

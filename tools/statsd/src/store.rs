@@ -65,10 +65,8 @@ pub struct Store {
     own: OwnNames,
     /// Sums of this interval.
     pub counters: Table<f64>,
-    /// Values of this interval.
     pub timers: Table<Timer>,
     pub gauges: Table<Gauge>,
-    /// Members of this interval.
     pub sets: Table<Members>,
     last_flush: Option<u64>,
     lifetime: Totals,
@@ -90,7 +88,6 @@ pub struct Snapshot {
     pub timers: Vec<TimerFlush>,
     pub gauges: Vec<(Name, f64)>,
     pub sets: Vec<(Name, Vec<Box<[u8]>>)>,
-    /// Milliseconds that the working out took.
     pub processing_ms: u64,
 }
 
@@ -173,7 +170,6 @@ impl Store {
         }
     }
 
-    /// Totals since the start.
     pub fn lifetime(&self) -> Totals {
         self.lifetime
     }

@@ -50,7 +50,6 @@ impl<T> Table<T> {
         &mut self.slots[at as usize].as_mut().expect("a slot in use").1
     }
 
-    /// Name and value in a slot that is in use.
     pub fn entry(&mut self, at: u32) -> (&Name, &mut T) {
         let (name, value) = self.slots[at as usize].as_mut().expect("a slot in use");
         (name, value)
@@ -90,7 +89,6 @@ impl<T> Table<T> {
         self.slots.iter().flatten().map(|(name, value)| (name, value))
     }
 
-    /// The same as [`Table::iter`], to change values.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Name, &mut T)> {
         self.slots.iter_mut().flatten().map(|(name, value)| (&*name, value))
     }
@@ -123,7 +121,6 @@ where
     indices.into_iter().map(|(_, at)| at).chain(rest).collect()
 }
 
-/// Something with a name to order by.
 pub trait Named<'a> {
     fn name(&self) -> &'a [u8];
 }

@@ -19,7 +19,6 @@ pub const SIZES: &[(u64, &str)] = &[
     (1024 * KB, "to 1 MB"),
     (16 << 20, "to 16 MB"),
 ];
-/// The limits of times.
 pub const TIMES: &[(u64, &str)] = &[
     (MINUTE, "to a minute"),
     (HOUR, "to an hour"),
@@ -27,10 +26,8 @@ pub const TIMES: &[(u64, &str)] = &[
     (7 * DAY, "to a week"),
     (30 * DAY, "to 30 days"),
 ];
-/// The limits of hits.
 pub const HITS: &[(u64, &str)] = &[(0, "none"), (1, "one"), (10, "to 10"), (100, "to 100"), (1000, "to 1000")];
 
-/// Objects and their bytes, by a number that each has.
 #[derive(Debug)]
 pub struct Histogram {
     limits: &'static [(u64, &'static str)],
@@ -39,24 +36,20 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// A histogram with those limits.
     pub fn new(limits: &'static [(u64, &'static str)]) -> Histogram {
         Histogram { limits, rows: vec![(0, 0); limits.len() + 1] }
     }
 
-    /// Adds an object of so many bytes.
     pub fn add(&mut self, number: u64, bytes: u64) {
         let at = self.limits.iter().position(|&(limit, _)| number <= limit).unwrap_or(self.limits.len());
         self.rows[at].0 += 1;
         self.rows[at].1 += bytes;
     }
 
-    /// Number of objects in it.
     pub fn objects(&self) -> u64 {
         self.rows.iter().map(|row| row.0).sum()
     }
 
-    /// A line for each kind that there is.
     pub fn text(&self, title: &str) -> String {
         let all = self.objects().max(1) as f64;
         let mut text = format!("\n{title:<16} {:>12}  share         bytes\n", "objects");
@@ -67,7 +60,6 @@ impl Histogram {
         text
     }
 
-    /// The counts of all kinds.
     pub fn json(&self) -> Value {
         self.named().map(|(name, (objects, bytes))| json!({"name": name, "objects": objects, "bytes": bytes})).collect()
     }

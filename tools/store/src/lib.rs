@@ -129,7 +129,6 @@ fn spread(entries: &[Entry], most: usize) -> Vec<Entry> {
     entries.iter().copied().step_by(step).collect()
 }
 
-/// A bar on the terminal, if there is one.
 struct Progress {
     segments: usize,
     of: usize,
@@ -151,7 +150,6 @@ impl Progress {
         }
     }
 
-    /// Nothing of the bar is left.
     fn end(&self) {
         if self.is_shown {
             print::err("\r\x1b[K");

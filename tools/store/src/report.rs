@@ -8,7 +8,6 @@ use serde_json::json;
 
 use crate::histogram::{HITS, Histogram, SIZES, TIMES};
 
-/// The findings so far.
 #[derive(Debug)]
 pub struct Report {
     shape: Shape,
@@ -71,7 +70,6 @@ impl Report {
         }
     }
 
-    /// Adds what an object's record says.
     pub fn looked(&mut self, entry: &Entry, looked: &Looked) {
         match looked {
             Ok(details) => {
@@ -91,14 +89,12 @@ impl Report {
         self.damaged + self.unread == 0 && self.shape.unreadable == 0 && (self.unjudged == 0 || self.is_changing)
     }
 
-    /// A line for the progress bar.
     pub fn line(&self) -> String {
         let wrong = self.damaged + self.unread;
         let wrong = if wrong == 0 { String::new() } else { format!(", {wrong} damaged") };
         format!("{} objects, {}{wrong}", self.objects, decimal_bytes(self.bytes))
     }
 
-    /// The report for people.
     pub fn text(&self, file: &str) -> String {
         let Shape { segment_bytes, segments, used, unreadable } = self.shape;
         let free = segments - used.min(segments) - unreadable;
@@ -129,7 +125,6 @@ impl Report {
         text
     }
 
-    /// The report for programs.
     pub fn json(&self) -> String {
         let Shape { segment_bytes, segments, used, unreadable } = self.shape;
         let value = json!({

@@ -73,7 +73,6 @@ fn run(options: &Options) -> Result<i32, String> {
     Ok(if has_told { 0 } else { status })
 }
 
-/// Prints a report; the exit status.
 fn tell(options: &Options, gathered: &Gathered<Tally>) -> i32 {
     let report = Report::new(options, gathered);
     match (options.format, options.every) {

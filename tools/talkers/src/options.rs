@@ -56,7 +56,6 @@ Examples:
  lacquer talkers --live -d 1m --acl flood --by network --least 5
 ";
 
-/// The form in which it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
     #[default]
@@ -65,7 +64,6 @@ pub enum Format {
     Acl,
 }
 
-/// The options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub gathering: Gathering,
@@ -89,7 +87,6 @@ pub struct Options {
 }
 
 impl Options {
-    /// True if a running server is read.
     pub fn is_live(&self) -> bool {
         self.gathering.sources.live.is_some()
     }

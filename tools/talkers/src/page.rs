@@ -12,12 +12,10 @@ use crate::options::Options;
 use crate::report::{printable, share};
 use crate::tally::Tally;
 
-/// Time between two pages.
 const DRAW: Duration = Duration::from_secs(1);
 /// A key is waited for that long; meanwhile nothing is held.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// The screen and what it shows.
 pub struct Page {
     screen: Screen,
     by: Vec<By>,
@@ -26,7 +24,6 @@ pub struct Page {
     ident: String,
     fade: Option<Duration>,
     drawn: Option<Duration>,
-    /// The time at which the counts last faded.
     faded: Duration,
     is_redrawn: bool,
 }

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::options::Options;
 use crate::tally::Tally;
 
-/// One of the tables.
 pub struct Listing {
     pub by: By,
     pub ranking: Ranking,
@@ -16,7 +15,6 @@ pub struct Listing {
     pub total: Sums,
 }
 
-/// The report on a count; see the module.
 pub struct Report<'a> {
     options: &'a Options,
     gathered: &'a Gathered<Tally>,
@@ -43,12 +41,10 @@ impl<'a> Report<'a> {
         self.options.measure
     }
 
-    /// True if nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.gathered.result.total.requests == 0.0
     }
 
-    /// Remarks that aren't in the tables.
     pub fn remarks(&self) -> Vec<String> {
         let tally = &self.gathered.result;
         let lacks = [

@@ -7,7 +7,6 @@ use accesslog::{By, Entry, Hitters, Keys, Measure, Sums};
 pub struct Counting {
     pub keys: Keys,
     pub by: Vec<By>,
-    /// The measure of the report's "most".
     pub measure: Measure,
     /// Measures that it may be by on a screen; none: there is no screen.
     pub shown: &'static [Measure],
@@ -16,7 +15,7 @@ pub struct Counting {
     pub only: Vec<(By, Vec<u8>)>,
 }
 
-/// Those that have most, by one thing.
+/// The talkers with most, by one thing.
 pub struct Table {
     pub by: By,
     /// For the report: all that was counted.
@@ -25,12 +24,11 @@ pub struct Table {
     pub shown: Vec<Hitters>,
 }
 
-/// The counts of talkers; see the module.
 #[derive(Default)]
 pub struct Tally {
     pub tables: Vec<Table>,
     pub total: Sums,
-    /// The same for the screen: it may have faded.
+    /// The total that the screen shows, which may have faded.
     pub shown_total: Sums,
     /// First and last time of a request, nanoseconds since 1970.
     pub times: Option<(i64, i64)>,
@@ -82,7 +80,6 @@ impl Tally {
         }
     }
 
-    /// Makes what the screen shows smaller.
     pub fn fade(&mut self, factor: f64) {
         self.shown_total.fade(factor);
         self.tables.iter_mut().flat_map(|table| &mut table.shown).for_each(|hitters| hitters.fade(factor));

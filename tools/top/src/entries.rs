@@ -12,7 +12,6 @@ use tables::tags::TagKind;
 /// Different entries that are kept when they are only counted (-1); more are left out.
 const MAX: usize = 4_000_000;
 
-/// The counts of entries.
 #[derive(Debug)]
 pub struct Entries {
     counts: HashMap<(Tag, Vec<u8>), f64>,
@@ -42,7 +41,6 @@ impl Entries {
         self.counts.len()
     }
 
-    /// Counts a group's records.
     pub fn add(&mut self, select: &Select, group: &[Txn<'_>]) {
         for rec in group.iter().flat_map(|txn| records(txn.records)) {
             if rec.tag.kind() != TagKind::Plain || !select.shows(&rec) {
@@ -74,7 +72,6 @@ impl Entries {
         all
     }
 
-    /// All of them: count, tag, text.
     pub fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut out = io::BufWriter::new(out);
         for ((tag, text), count) in self.sorted() {

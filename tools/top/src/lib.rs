@@ -20,7 +20,6 @@ use networks::Database;
 use screen::Line;
 use talkers::Talkers;
 
-/// The options, with their help.
 pub const OPTIONS: &[Opt] = &[
     Opt('1', "", "Count the existing log, print the result, and exit"),
     Opt('b', "", "Only backend transactions (fetches)"),
@@ -61,7 +60,6 @@ Examples:
  varnishtop -1 --by asn --asn-table ip2asn-combined.tsv
 ";
 
-/// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
     let long = &["by", "asn-table"];
     program::main(program, args, &Cli { options: OPTIONS, long, valued: long, more: MORE }, Config::default())

@@ -14,7 +14,6 @@ const BYTES: usize = 64 << 20;
 pub const WORDS: [(&str, By); 5] =
     [("client", By::Client), ("url", By::Path), ("host", By::Host), ("ua", By::UserAgent), ("asn", By::System)];
 
-/// The counts of talkers.
 pub struct Talkers {
     by: By,
     keys: Keys,
@@ -23,7 +22,6 @@ pub struct Talkers {
 }
 
 impl Talkers {
-    /// An empty set of counts.
     pub fn new(by: By, networks: Option<Database>) -> Talkers {
         let keys = Keys { networks: networks.map(Arc::new), ..Keys::default() };
         Talkers { by, keys, key: Vec::new(), hitters: Hitters::new(Measure::Requests, BYTES, false) }
@@ -33,7 +31,6 @@ impl Talkers {
         self.hitters.distinct().0 as usize
     }
 
-    /// Counts a group's requests.
     pub fn add(&mut self, group: &[Txn<'_>]) {
         for entry in group.iter().filter_map(of_transaction).flatten() {
             self.keys.write(self.by, &entry, &mut self.key);

@@ -18,7 +18,6 @@ use webclient::{Call, Channel, ClearText, GrpcError, Link, Target, connect, in_w
 
 use crate::otlp::{ExportRequest, ExportResponse, Resource, ResourceSpans, Scope, ScopeSpans, Span, attribute};
 
-/// Requests whose spans wait.
 const QUEUE: usize = 4096;
 /// Spans of one export.
 const BATCH: usize = 512;
@@ -46,7 +45,6 @@ pub enum Protocol {
 pub struct Destination {
     pub target: Target,
     pub protocol: Protocol,
-    /// Further fields of each request.
     pub fields: Vec<(String, String)>,
     /// Certificates in PEM to be trusted instead of the system's.
     pub trusted: Option<Vec<u8>>,
@@ -91,7 +89,6 @@ impl Exporter {
         Ok(Exporter { queue: Some(queue), lost: 0, thread: Some(thread) })
     }
 
-    /// Takes the spans of a request.
     pub fn send(&mut self, spans: Vec<Span>) {
         let count = spans.len() as u64;
         let Some(queue) = &self.queue else { return };

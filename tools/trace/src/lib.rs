@@ -19,7 +19,6 @@ use logq::tool::Failure;
 use logq::{Flow, Grouping, Redaction, Select, Sink, Tool, Txn};
 use sampling::Sampling;
 
-/// Options of one letter, as the tools of the log have them.
 pub const OPTIONS: &[Opt] = &[
     Opt('d', "", "Read the existing log from its start, and exit at its end"),
     Opt('D', "", "Run in the background"),
@@ -56,7 +55,6 @@ Examples:
  lacquer trace --to https://collector:4317 --grpc -D -P /run/lacquer-trace.pid
 ";
 
-/// Runs the tool: its exit status.
 pub fn main(program: &str, args: &[String]) -> i32 {
     let cli = Cli { options: OPTIONS, long: LONG, valued: VALUED, more: MORE };
     let mut config = Config::default();

@@ -25,22 +25,18 @@ pub struct ExportResponse {
 pub struct PartialSuccess {
     #[prost(int64, tag = "1")]
     pub rejected_spans: i64,
-    /// The reason for the refusal.
     #[prost(string, tag = "2")]
     pub error_message: String,
 }
 
-/// Spans of one server.
 #[derive(Clone, PartialEq, Message)]
 pub struct ResourceSpans {
-    /// The server that sends them.
     #[prost(message, optional, tag = "1")]
     pub resource: Option<Resource>,
     #[prost(message, repeated, tag = "2")]
     pub scope_spans: Vec<ScopeSpans>,
 }
 
-/// The identity of a server.
 #[derive(Clone, PartialEq, Message)]
 pub struct Resource {
     /// `service.name` and the like.
@@ -48,10 +44,8 @@ pub struct Resource {
     pub attributes: Vec<KeyValue>,
 }
 
-/// Spans of one program.
 #[derive(Clone, PartialEq, Message)]
 pub struct ScopeSpans {
-    /// The program that made the spans.
     #[prost(message, optional, tag = "1")]
     pub scope: Option<Scope>,
     #[prost(message, repeated, tag = "2")]
@@ -83,15 +77,12 @@ pub struct Span {
     /// The number of a [`SpanKind`].
     #[prost(enumeration = "SpanKind", tag = "6")]
     pub kind: i32,
-    /// Nanoseconds since 1 January 1970.
     #[prost(fixed64, tag = "7")]
     pub start_time_unix_nano: u64,
-    /// Nanoseconds since 1 January 1970.
     #[prost(fixed64, tag = "8")]
     pub end_time_unix_nano: u64,
     #[prost(message, repeated, tag = "9")]
     pub attributes: Vec<KeyValue>,
-    /// Things that happened meanwhile.
     #[prost(message, repeated, tag = "11")]
     pub events: Vec<Event>,
     #[prost(message, optional, tag = "15")]
@@ -101,11 +92,9 @@ pub struct Span {
     pub flags: u32,
 }
 
-/// The side of a request that a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum SpanKind {
-    /// The side isn't told.
     Unspecified = 0,
     /// A step within a server.
     Internal = 1,
@@ -115,10 +104,8 @@ pub enum SpanKind {
     Client = 3,
 }
 
-/// Something at one time.
 #[derive(Clone, PartialEq, Message)]
 pub struct Event {
-    /// Nanoseconds since 1 January 1970.
     #[prost(fixed64, tag = "1")]
     pub time_unix_nano: u64,
     #[prost(string, tag = "2")]
@@ -129,7 +116,6 @@ pub struct Event {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Status {
-    /// The reason why it failed.
     #[prost(string, tag = "2")]
     pub message: String,
     /// The value 2: it failed.
@@ -150,12 +136,10 @@ pub struct KeyValue {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct AnyValue {
-    /// A value of one of these types.
     #[prost(oneof = "AnyValueKind", tags = "1, 2, 3")]
     pub value: Option<AnyValueKind>,
 }
 
-/// The types that are used here.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum AnyValueKind {
     #[prost(string, tag = "1")]
@@ -166,7 +150,6 @@ pub enum AnyValueKind {
     Int(i64),
 }
 
-/// A fact as it is sent.
 pub fn attribute(key: impl Into<String>, value: Value) -> KeyValue {
     let value = match value {
         Value::Text(text) => AnyValueKind::String(text),

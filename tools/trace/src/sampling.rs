@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use transactions::{Transaction, ids};
 
-/// The choice of the requests that are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
     /// The share that is kept, of so many in 2^64 traces.

@@ -19,7 +19,6 @@ const WAITS: [(&str, &str, &str); 3] =
 /// Spans of waits have numbers from there on among those that a span has caused: above those of transactions.
 const FIRST_WAIT: u64 = 1 << 40;
 
-/// Appends the spans of a client's request.
 pub fn of_request(spans: &mut Vec<Span>, request: &Transaction) {
     add(spans, request, ids::of_request(request), 0);
 }

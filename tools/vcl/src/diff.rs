@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! A line diff in the format of `diff -u`. Algorithm: Myers, "An O(ND) Difference Algorithm and Its Variations", 1986.
 
-/// Number of unchanged lines around a change.
 const CONTEXT: usize = 3;
 /// Maximum number of changed lines. Texts with more are shown as one change, since the memory for the search grows with the square.
 const MAX: usize = 2000;

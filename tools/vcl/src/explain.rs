@@ -61,7 +61,6 @@ fn explained(args: &Args, sources: &dyn Sources) -> Result<String, String> {
     })
 }
 
-/// Checks that the requested subroutine exists.
 fn known_sub(args: &Args, names: &[String]) -> Result<(), String> {
     match &args.sub {
         Some(name) if !names.contains(name) => Err(format!("no subroutine {name}; there are {}", names.join(", "))),
@@ -291,7 +290,6 @@ mod tests {
         );
     }
 
-    /// A resolver that has an address for each name.
     struct AnyHost;
 
     impl Sources for AnyHost {

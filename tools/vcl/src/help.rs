@@ -3,7 +3,6 @@
 
 use crate::args::Command::{self, Check, Codes, Explain, Fmt, Lsp, Migrate};
 
-/// Width of the help texts, in columns.
 const WIDTH: usize = 80;
 /// Column in which the texts of commands and options begin.
 const COLUMN: usize = 20;
@@ -141,12 +140,10 @@ pub(crate) fn is_command(word: &str) -> bool {
     TOPICS.iter().any(|topic| topic.1 == word)
 }
 
-/// The name of a command.
 pub(crate) fn name(command: &Command) -> &'static str {
     TOPICS.iter().find(|topic| topic.0.as_ref() == Some(command)).map_or("", |topic| topic.1)
 }
 
-/// The help of a command, or the overview.
 pub(crate) fn text(command: Option<&Command>) -> String {
     let topic = TOPICS.iter().find(|topic| command.is_some() && topic.0.as_ref() == command);
     let Some(Topic(Some(command), name, operands, what, more, example)) = topic else { return overview() };

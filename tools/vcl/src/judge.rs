@@ -21,7 +21,6 @@ const STAND_IN: &str = "<editor>";
 /// Name of the backend in that text.
 pub(crate) const STAND_IN_BACKEND: &str = "lacquer_lsp";
 
-/// A diagnostic with its location in the files.
 #[derive(Debug, Clone)]
 pub(crate) struct Finding {
     pub diagnostic: Diagnostic,
@@ -33,7 +32,6 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// A finding without a location.
     pub fn nowhere(diagnostic: Diagnostic) -> Finding {
         Finding { diagnostic, location: None, labels: Vec::new(), fix: None }
     }
@@ -91,7 +89,6 @@ pub(crate) struct Judgement {
     pub is_fragment: bool,
 }
 
-/// Checks the VCL that begins with `root`.
 pub(crate) fn judge(texts: &Texts<'_>, root: &str, args: &Args) -> Judgement {
     let mut judged = Judgement::default();
     let mut overlay = texts.overlay(root);
@@ -186,7 +183,6 @@ fn stray(include: StrayInclude) -> Finding {
 /// The minimum that a VCL needs.
 const BACKEND: &str = "`backend default { .host = \"127.0.0.1\"; .port = \"8080\"; }` (or `backend default none;` where nothing is fetched)";
 
-/// The error for a file that can't be loaded by itself and that nothing includes.
 fn not_whole(texts: &Texts<'_>, file: &str) -> Finding {
     let is_told = texts.is_versioned(file) || texts.dialect(file).is_some();
     let (code, lacks, needs) = match (is_told, texts.has_backend(file)) {
@@ -205,7 +201,6 @@ fn not_whole(texts: &Texts<'_>, file: &str) -> Finding {
     Finding::nowhere(error)
 }
 
-/// The options for compiling one VCL repeatedly.
 struct Compile<'a> {
     root: &'a str,
     options: Options,

@@ -45,7 +45,6 @@ pub fn main(args: &[String], modules: Modules, sources: &dyn Fn(&str) -> Box<dyn
     }
 }
 
-/// Prints why a command line is invalid, and which help to read. Returns the exit status.
 fn refuse(args: &[String], reason: &str) -> i32 {
     let command = args.first().filter(|word| help::is_command(word)).map(|word| format!(" {word}")).unwrap_or_default();
     print::err(format_args!("lacquer vcl{command}: {reason}\n`lacquer vcl{command} --help` says what it takes.\n"));

@@ -10,7 +10,6 @@ use vcl::statements::{self, Statement, What};
 
 use crate::texts::{self, Texts};
 
-/// A summary of one subroutine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SubSummary {
     pub sub: String,
@@ -55,7 +54,6 @@ pub(crate) fn summarize(texts: &Texts<'_>, root: &str) -> Vec<SubSummary> {
 
 /// Subroutines whose built-in form decides what is cached.
 const ALWAYS_TOLD: [Method; 3] = [Method::Recv, Method::Hash, Method::BackendResponse];
-/// Maximum nesting of includes.
 const MAX_INCLUDES: usize = 50;
 
 /// Collects the subroutines of a file and its includes, in source order.

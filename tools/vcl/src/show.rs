@@ -90,7 +90,6 @@ fn gutter(found: &Finding) -> usize {
     locations.map(Location::line).max().unwrap_or(0).to_string().len()
 }
 
-/// The marked lines of one file, in order.
 fn snippet(marks: &[&Mark<'_>], arrow: &str, style: &str, width: usize, colours: Colours, out: &mut String) {
     let Some(first) = marks.first() else { return };
     let (line, column) = (first.location.line(), first.location.column());

@@ -22,13 +22,10 @@ const MAX_ABOVE: usize = 2;
 
 /// An `include` of a file that varnishd wouldn't find: it is in the directory of the compiled file, or in a folder of the editor.
 pub(crate) struct StrayInclude {
-    /// File that has the `include`.
     pub path: String,
     pub text: Vec<u8>,
     pub at: Range<usize>,
-    /// The reason why varnishd can't read the file.
     pub reason: String,
-    /// The file that was found.
     pub found: String,
 }
 
@@ -53,11 +50,8 @@ pub(crate) struct Doc {
 /// The open texts, and the sources of all others.
 pub(crate) struct Texts<'a> {
     sources: &'a dyn Sources,
-    /// Dialect given on the command line.
     dialect: Option<Dialect>,
-    /// Folders that are open in the editor.
     pub folders: Vec<String>,
-    /// Open texts by path.
     pub open: BTreeMap<String, Doc>,
 }
 
@@ -72,7 +66,6 @@ pub(crate) struct Overlay<'a> {
     pub looks_up_hosts: bool,
     /// Host names without an address that were already reported.
     pub told_hosts: BTreeSet<String>,
-    /// Host names whose lookup failed.
     pub unresolved: RefCell<BTreeSet<String>>,
 }
 
@@ -144,7 +137,6 @@ impl<'a> Texts<'a> {
         self.find_home(path);
     }
 
-    /// Searches again for the file that includes `path`.
     pub fn find_home(&mut self, path: &str) {
         let home = self.home_of(path);
         if let Some(doc) = self.open.get_mut(path) {
@@ -231,7 +223,6 @@ impl<'a> Texts<'a> {
         self.is_versioned(path) || self.dialect(path).is_some() && self.has_backend(path)
     }
 
-    /// True if `path` declares its VCL version.
     pub fn is_versioned(&self, path: &str) -> bool {
         self.overlay(path).read(path).is_ok_and(|(_, text)| Outline::parse(&text).versioned)
     }

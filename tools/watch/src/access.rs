@@ -23,7 +23,6 @@ use crate::sealing::Sealing;
 const SHORTEST: usize = 16;
 /// Maximum length of the token's file, in bytes.
 const LONGEST: u64 = 4096;
-/// Name of the login cookie.
 pub const COOKIE: &str = "lacquer_watch";
 /// Maximum number of logins at a time. The oldest one ends when another begins.
 const MAX_LOGINS: usize = 1000;
@@ -45,7 +44,6 @@ pub enum Verdict {
     NeedsToken,
     /// No token is configured: only a certificate is accepted.
     NeedsCertificate,
-    /// The request named a host that isn't ours.
     WrongHost,
 }
 

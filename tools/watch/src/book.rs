@@ -7,7 +7,6 @@ use tables::no_hit::NoHit;
 /// The book's page. The rows that begin with a reason's word are shown.
 const TROUBLESHOOTING: &str = include_str!("../../../docs/book/troubleshooting.md");
 
-/// The page as HTML. Each row has the reason's word as its anchor.
 pub fn page() -> String {
     let mut rows = String::new();
     for reason in NoHit::ALL {

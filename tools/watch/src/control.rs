@@ -23,43 +23,32 @@ const MAX_WORD: usize = 4096;
 /// Maximum number of headers in a request to explain.
 const MAX_FIELDS: usize = 50;
 
-/// A question or a change.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Ask {
-    /// Asks what the server would do with this request.
     Explain {
         method: String,
         /// Absolute URL, with the host.
         url: String,
-        /// Further header lines of the request.
         fields: Vec<String>,
     },
     Vcls,
     Bans,
-    /// Lists the nodes of the server's fleet.
     Fleet,
     /// Lists the backends of the VCL in use, with the verdicts of probes and of `backend.set_health`.
     Backends,
     /// The cost of each line of the VCL in use, as far as it was counted.
     Profile,
-    /// Switches that counting on or off.
     SetProfile(bool),
-    /// Bans by an expression.
     Ban(String),
     /// Bans one URL of a host.
     Purge {
         host: String,
         url: String,
     },
-    /// Switches to a VCL that is loaded.
     UseVcl(String),
 }
 
 impl Ask {
-    /// Parses a request of the page.
-    ///
-    /// # Errors
-    /// The request is invalid.
     pub fn read(what: &str, body: &Value) -> Result<Ask, String> {
         let word = |name: &str| {
             let text = body.get(name).and_then(Value::as_str).unwrap_or_default().trim();
@@ -98,7 +87,6 @@ impl Ask {
         })
     }
 
-    /// True if the command changes something.
     pub fn is_change(&self) -> bool {
         match self {
             Ask::Explain { .. } | Ask::Vcls | Ask::Bans | Ask::Fleet | Ask::Backends | Ask::Profile => false,

@@ -16,11 +16,8 @@ pub type Set<'a> = HashMap<&'a str, u64>;
 
 #[derive(Debug, Default)]
 pub struct Counters<'a> {
-    /// The worker's counters (`MAIN`).
     pub main: Set<'a>,
-    /// The manager's counters (`MGT`).
     pub mgt: Set<'a>,
-    /// Number of requests for each reason why they were no hit.
     pub no_hit: Vec<(&'a str, u64)>,
     /// Stores by name, with the kind of their set.
     pub stores: BTreeMap<&'a str, (&'a str, Set<'a>)>,
@@ -66,7 +63,6 @@ impl<'a> Counters<'a> {
         self.main.get(name).copied().unwrap_or(0)
     }
 
-    /// The value of a manager's counter, or 0 if there is none.
     pub fn mgt(&self, name: &str) -> u64 {
         self.mgt.get(name).copied().unwrap_or(0)
     }
@@ -77,12 +73,10 @@ pub fn grown(before: u64, now: u64) -> u64 {
     if now >= before { now - before } else { now }
 }
 
-/// Totals by backend name, over all VCLs that have or had it.
 #[derive(Debug, Default)]
 pub struct BackendSums {
     /// The values of the last reading, by set.
     last: HashMap<Arc<str>, Vec<(Arc<CounterDoc>, u64)>>,
-    /// Totals by backend and counter.
     sums: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
@@ -118,7 +112,6 @@ impl BackendSums {
         self.last = now;
     }
 
-    /// Totals by backend and counter.
     pub fn sums(&self) -> &BTreeMap<String, BTreeMap<String, u64>> {
         &self.sums
     }

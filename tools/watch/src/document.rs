@@ -13,11 +13,8 @@ use crate::state::{Shared, State, now};
 use crate::tally::Table;
 use crate::text::shown;
 
-/// Maximum number of rows of a table.
 const ROWS: usize = 25;
-/// Maximum number of backends on the page.
 const BACKENDS: usize = 100;
-/// Counters of the worker whose values are on the page.
 const TOTALS: [&str; 40] = [
     "uptime",
     "client_req",
@@ -61,7 +58,6 @@ const TOTALS: [&str; 40] = [
     "backend_req",
 ];
 
-/// Builds the document of this second.
 pub fn second(shared: &Shared, state: &State) -> Value {
     let counters = Counters::new(&state.readings);
     let totals: serde_json::Map<String, Value> =

@@ -11,7 +11,6 @@ use crate::counters::Counters;
 use crate::state::{Health, State};
 use crate::text::shown;
 
-/// Maximum number of backends whose probes are remembered.
 const MAX_HEALTH: usize = 1000;
 /// The manager's counters of how workers ended, with their descriptions. A panic is also a death by signal, and a core file follows one.
 /// The first counter in this order that has grown is reported.
@@ -32,13 +31,11 @@ const SWEEP_SECONDS: u64 = 60;
 /// The processes and counts of the previous second, from which events are derived. Kept over an upgrade.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Before {
-    /// The manager's process, while it runs.
     pub manager: Option<u64>,
     /// The last worker's process. It stays after the process has ended.
     pub worker: Option<u64>,
     /// The counters of [`ENDS`], in that order.
     pub ends: Option<[u64; ENDS.len()]>,
-    /// True if the end of the last worker was reported.
     pub has_ended: bool,
     /// Time of the last worker's death by signal or panic, in seconds since 1970.
     pub died_at: Option<u64>,
@@ -48,7 +45,6 @@ pub struct Before {
 }
 
 impl Before {
-    /// Serializes the state for the next process of `--watch`.
     pub fn json(&self) -> Value {
         json!({ "manager": self.manager, "worker": self.worker, "ends": self.ends, "died_at": self.died_at, "vcl": self.vcl })
     }

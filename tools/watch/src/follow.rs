@@ -82,7 +82,6 @@ struct Follower<'a> {
     /// True if the budget ended before the log did.
     is_behind: bool,
     next_second: Instant,
-    /// Time at which the last second was ended.
     second_at: Instant,
     last: Arc<Vec<CounterValue>>,
     /// Number of records read since the last second ended.
@@ -134,7 +133,6 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Reads the log to its end, or until the budget is used up.
     fn log(&mut self, moment: Instant) {
         let watched = self.shared.is_watched() || self.shared.live().is_followed();
         self.budget.refill(if watched { WATCHED_BYTES } else { IDLE_BYTES }, moment);
@@ -215,7 +213,6 @@ impl<'a> Follower<'a> {
         self.shared.live().gap();
     }
 
-    /// Ends a second: updates history and events from the counters.
     fn second(&mut self, moment: Instant) {
         let elapsed = moment.saturating_duration_since(self.second_at).as_secs_f64();
         self.second_at = moment;

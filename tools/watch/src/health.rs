@@ -28,7 +28,6 @@ pub fn is_well(state: &State, vcl: &str, backend: &str, set: &Set<'_>) -> bool {
     }
 }
 
-/// A verdict, and each reason for or against it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
     pub is_good: bool,
@@ -40,12 +39,10 @@ impl Verdict {
         Verdict { is_good: reasons.iter().all(|(_, is_good, _)| *is_good), reasons }
     }
 
-    /// The first word of the response.
     pub fn word(&self) -> &'static str {
         if self.is_good { "ok" } else { "failed" }
     }
 
-    /// The verdict as JSON, with the reasons.
     pub fn json(&self) -> Value {
         let checks: Vec<_> =
             self.reasons.iter().map(|(name, ok, text)| json!({ "check": name, "ok": ok, "reason": text })).collect();

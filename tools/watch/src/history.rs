@@ -5,9 +5,7 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-/// Number of seconds in the history.
 pub const SECONDS: usize = 300;
-/// Number of minutes in the history.
 pub const MINUTES: usize = 1440;
 
 /// One second, or the mean second of a minute.
@@ -73,7 +71,6 @@ impl Point {
     }
 }
 
-/// The points of the last seconds and minutes.
 #[derive(Debug, Default)]
 pub struct History {
     seconds: VecDeque<Point>,
@@ -119,7 +116,6 @@ impl History {
         self.open.extend(self.seconds.back());
     }
 
-    /// Sums of the requests and errors of the last seconds.
     pub fn requests_and_errors(&self, seconds: usize) -> (f64, f64) {
         let last = self.seconds.iter().rev().take(seconds);
         last.fold((0.0, 0.0), |(requests, errors), point| (requests + point.requests, errors + point.errors))
@@ -129,7 +125,6 @@ impl History {
         self.seconds.back()
     }
 
-    /// The whole history as JSON for the page.
     pub fn json(&self) -> Value {
         let list = |points: &VecDeque<Point>| points.iter().map(Point::json).collect::<Vec<_>>();
         json!({ "seconds": list(&self.seconds), "minutes": list(&self.minutes) })

@@ -28,13 +28,10 @@ const BODY_BYTES: u64 = 64 << 10;
 const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 const IDLE_PATIENCE: Duration = Duration::from_secs(30);
 const WRITE_PATIENCE: Duration = Duration::from_secs(20);
-/// Time limit of a TLS handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// Size of one read.
 const READ_BYTES: usize = 4096;
 /// Send buffer of a connection. The kernel doubles the value.
 const SEND_BUFFER: usize = 16 << 10;
-/// Pause after an error of accept (no descriptors left, for example).
 const PAUSE: Duration = Duration::from_millis(100);
 /// Interval of the empty comments by which a viewer's disconnection is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
@@ -52,13 +49,11 @@ pub struct Request {
 pub struct Response {
     pub status: u16,
     pub content_type: &'static str,
-    /// Further header lines of the response.
     pub fields: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// A response with this status and content type.
     pub fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
         Response { status, content_type, fields: Vec::new(), body: body.into() }
     }
@@ -72,7 +67,6 @@ impl Response {
         Response::new(status, "application/json", value.to_string())
     }
 
-    /// Adds a header to the response.
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Response {
         self.fields.push((name, value.into()));
         self
@@ -124,7 +118,6 @@ async fn begin(stream: TcpStream, single: Option<Single>, place: &Place, context
     }
 }
 
-/// Serves a client. `is_known`: it has shown a valid certificate.
 async fn connection(stream: Stream, is_known: bool, place: &Place, context: &Rc<Context>) -> io::Result<()> {
     let mut input = Vec::new();
     let mut patience = HEAD_PATIENCE;
@@ -159,7 +152,6 @@ async fn connection(stream: Stream, is_known: bool, place: &Place, context: &Rc<
     }
 }
 
-/// The reason why a request gets an error or no response.
 enum BadRequest {
     Status(u16, &'static str),
     Io(io::Error),
@@ -243,7 +235,6 @@ fn stream_head(content_type: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n{SAFETY}Connection: close\r\n\r\n")
 }
 
-/// Counts a viewer until it is dropped.
 struct Viewer<'a>(&'a Context);
 
 impl<'a> Viewer<'a> {

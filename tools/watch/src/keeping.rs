@@ -35,10 +35,6 @@ impl Keeping {
         Ok(Keeping { file: file.into(), turn: 0 })
     }
 
-    /// Writes the present state.
-    ///
-    /// # Errors
-    /// No memory is left.
     pub fn write(&mut self, state: &State, now: u64) -> io::Result<()> {
         let text = json!({
             "at": now, "history": state.history.json(), "events": state.events_json(), "before": state.before.json(),

@@ -39,7 +39,6 @@ impl Buckets {
     }
 }
 
-/// The percentiles on the page.
 pub const PERCENTILES: [f64; 3] = [50.0, 90.0, 99.0];
 /// Maximum time that is recorded, in microseconds: one hour.
 const LONGEST: u64 = 3_600_000_000;
@@ -60,7 +59,6 @@ impl Window {
         self.0.saturating_record((seconds * 1e6).round().max(0.0) as u64);
     }
 
-    /// Adds the times of another window.
     pub fn append(&mut self, other: &Window) {
         // Both have the same bounds.
         let _ = self.0.add(&other.0);

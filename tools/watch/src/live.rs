@@ -17,7 +17,6 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use crate::text::shown;
 use crate::transaction::{self, Transaction};
 
-/// Maximum number of followers of the list at a time.
 pub const MAX_FOLLOWERS: usize = 32;
 /// Size of a follower's queue, in messages. Messages that don't fit are lost, and the follower is informed.
 const QUEUE: usize = 256;
@@ -29,10 +28,8 @@ const KEPT: usize = 1000;
 const KEPT_BYTES: usize = 16 << 20;
 /// Maximum size of the records of one request, in bytes. The rest is dropped.
 const GROUP_BYTES: usize = 1 << 20;
-/// Maximum length of a filter, in bytes.
 pub const MAX_QUERY_BYTES: usize = 2000;
 
-/// A follower, from the writer's side.
 struct Follower {
     number: u64,
     query: Option<Query>,
@@ -127,7 +124,6 @@ impl Live {
         }
     }
 
-    /// Handles records of one transaction.
     pub fn feed(&mut self, records: &[u8], now: Instant) {
         if self.followers.is_empty() {
             return;
@@ -221,7 +217,6 @@ impl Live {
         }
     }
 
-    /// All records of a request that was shown.
     pub fn open(&self, number: u64) -> Option<Value> {
         let kept = self.kept.iter().find(|kept| kept.number == number)?;
         let transactions = kept.group.iter().map(|txn| {
@@ -254,15 +249,12 @@ impl Clean {
     }
 }
 
-/// The reason why a follower is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FollowError {
     TooMany,
-    /// The filter is invalid, for this reason.
     Query(String),
 }
 
-/// The request's line in the list.
 fn summary(number: u64, group: &[Txn<'_>]) -> Value {
     let mut requests = group.iter().filter_map(|txn| match transaction::read(txn.records) {
         Some(Transaction::Request(request)) if txn.level == 1 => Some(request),

@@ -13,7 +13,6 @@ use serde_json::Value;
 use crate::latency::Buckets;
 use crate::state::Shared;
 
-/// The scheme of the metrics' names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Naming {
     /// Our own names, `lacquer_...`.

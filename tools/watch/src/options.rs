@@ -9,7 +9,6 @@ use toolkit::args::{Arg, Args};
 use crate::metrics::Naming;
 use crate::sealing::Files;
 
-/// Default of the option `-a`.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:6085";
 
 pub const USAGE: &str = "\
@@ -68,25 +67,18 @@ pub struct Options {
     pub name: Option<String>,
     /// Value of the option `-a`.
     pub listen: String,
-    /// The option `--any-port` is set.
     pub any_port: bool,
-    /// Value of the option `--token-file`.
     pub token_file: Option<PathBuf>,
     /// Values of `--tls-cert`, `--tls-key` and `--client-ca`.
     pub tls: Option<Files>,
-    /// The option `--control` is set.
     pub control: bool,
     /// False if `--no-cli` is set.
     pub cli: bool,
     /// Value of the option `-S`.
     pub secret: Option<String>,
-    /// Values of all options `--show-header`.
     pub show_headers: Vec<String>,
-    /// The option `--show-vcl` is set.
     pub show_vcl: bool,
-    /// Value of the option `--metrics`.
     pub naming: Naming,
-    /// Value of the option `--ready`.
     pub ready: Ready,
     /// True if the server has started this process. It then ends when its standard input closes.
     pub is_child: bool,

@@ -13,7 +13,6 @@ use tokio::sync::Notify;
 const MOST: usize = 4_000;
 /// Maximum number of connections of one client, or of an IPv6 network of 64 bits.
 const MOST_OF_CLIENT: usize = 2_000;
-/// Maximum number of viewers.
 const MOST_VIEWERS: usize = 3_000;
 
 #[derive(Default, Clone)]

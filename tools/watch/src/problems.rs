@@ -28,9 +28,7 @@ const STRETCH: Duration = Duration::from_secs(30);
 const LONG_STRETCH: Duration = Duration::from_secs(1800);
 /// Seconds after the first check. A problem found within them may be older than the check.
 const SETTLED: u64 = 10;
-/// Seconds over which requests and errors are summed.
 const ERROR_SECONDS: usize = 30;
-/// Number of URLs with errors that are passed to the judge.
 const URLS: usize = 25;
 /// Maximum number of lines on the page.
 const MOST: usize = 12;
@@ -43,7 +41,6 @@ pub type Judge = fn(&Path, &[CounterValue], &[CounterValue], &[(String, String)]
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Problem {
-    /// Name of the rule that found it.
     pub id: String,
     /// Name of the affected backend or store. Empty if it is the server.
     pub subject: String,
@@ -56,14 +53,12 @@ pub struct Problem {
     /// True if it happened once and is over.
     pub is_past: bool,
     pub detail: String,
-    /// The reason why it matters.
     pub why: String,
     /// Commands and steps for the operator, one per line.
     pub remedy: Vec<String>,
 }
 
 impl Problem {
-    /// The problem as JSON for the page. `part` is the part of the page that shows more.
     pub fn json(&self) -> Value {
         json!({
             "id": self.id, "bad": self.is_bad, "what": self.what, "since": self.since, "past": self.is_past, "detail": self.detail, "why": self.why,
@@ -87,7 +82,6 @@ fn part(id: &str) -> &'static str {
     }
 }
 
-/// Checks until the process ends.
 pub fn run(shared: &Shared, judge: Judge) {
     let mut court = Court::default();
     loop {
@@ -166,7 +160,6 @@ impl Court {
         problems
     }
 
-    /// Sets the time at which each problem was first seen.
     fn dated(&mut self, mut problems: Vec<Problem>, now: u64) -> Vec<Problem> {
         let begun = *self.begun.get_or_insert(now);
         let mut since = HashMap::new();

@@ -31,9 +31,7 @@ pub const MAX_PAGES: usize = 4;
 pub struct Context {
     pub shared: Arc<Shared>,
     pub access: Access,
-    /// Slots for questions to the CLI.
     pub asks: Semaphore,
-    /// Slots for pages of metrics.
     pub pages: Semaphore,
     /// Time of the last question for the backends, and the last list.
     pub listed: Mutex<(Option<Instant>, Option<Value>)>,
@@ -299,7 +297,6 @@ async fn log_in(context: &Context, body: &[u8]) -> Response {
     }
 }
 
-/// The decoded value of a name in `a=b&c=d`.
 fn value(query: &str, name: &str) -> Option<String> {
     let raw = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
     let mut out = Vec::with_capacity(raw.len());

@@ -9,10 +9,8 @@ use tls::Single;
 use tls::origin::file;
 use toolkit::print;
 
-/// Time between two checks of the files.
 const LOOKS: Duration = Duration::from_secs(10);
 
-/// Paths of the PEM files for TLS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Files {
     /// Certificate and its intermediates, also the key if `key` is `None`.
@@ -56,16 +54,11 @@ impl Files {
 }
 
 impl Sealing {
-    /// Reads the files.
-    ///
-    /// # Errors
-    /// A file can't be used.
     pub fn new(files: Files) -> Result<Sealing, String> {
         let (of, single) = (files.changed(), files.read()?);
         Ok(Sealing { files, made: Mutex::new(Made { single, of, looked: Instant::now() }) })
     }
 
-    /// True if clients can authenticate with a certificate.
     pub fn asks_clients(&self) -> bool {
         self.files.authorities.is_some()
     }

@@ -23,26 +23,21 @@ use crate::tally::Tally;
 
 /// Size of a viewer's queue, in messages. A viewer that is slower loses the oldest ones, and is informed how many.
 const QUEUE: usize = 4;
-/// Maximum number of events.
 const EVENTS: usize = 100;
 /// Kinds of events, each with a colour on the page: ended workers; new workers and upgrades; backends; VCLs; bans and purges of nearly
 /// everything; the log itself.
 const KINDS: [&str; 6] = ["worker", "start", "backend", "vcl", "purge", "log"];
 
-/// Progress and losses of the thread that reads the log.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LogState {
-    /// True if there is a log to follow.
     pub is_open: bool,
     /// Share of the log that is read, from 0 to 1.
     pub share: f64,
     /// True if parts were recently left out on purpose.
     pub is_sampled: bool,
-    /// Number of times that the writer has overtaken the reader.
     pub overruns: u64,
     /// Number of times that parts were left out.
     pub skips: u64,
-    /// Number of bytes that were read.
     pub bytes: u64,
     /// Number of times that the log of a new worker was opened.
     pub reopened: u64,
@@ -68,24 +63,17 @@ pub struct Health {
     pub since: u64,
 }
 
-/// Everything the reading thread knows.
 #[derive(Debug, Default)]
 pub struct State {
-    /// The processes that run.
     pub status: Status,
     pub readings: Arc<Vec<CounterValue>>,
-    /// Time of the last reading.
     pub read_at: Option<Instant>,
-    /// The reason why there are no readings.
     pub problem: Option<String>,
-    /// Sums over the log.
     pub tally: Tally,
     pub history: History,
-    /// Totals of backends over all VCLs.
     pub backends: BackendSums,
     /// Growth per second of each counter that the page updates every second.
     pub rates: BTreeMap<String, f64>,
-    /// Results of probes, by backend.
     pub health: BTreeMap<String, Health>,
     pub events: VecDeque<Event>,
     /// The state of the second before, from which events are derived.
@@ -107,12 +95,10 @@ impl State {
         self.events.push_back(Event { at, kind, text: text.into() });
     }
 
-    /// The events for the page, the newest first.
     pub fn events_json(&self) -> Value {
         self.events.iter().rev().map(|e| json!([e.at, e.kind, e.text])).collect()
     }
 
-    /// Restores the output of [`State::events_json`].
     pub fn restore_events(&mut self, saved: &Value) {
         let event = |saved: &Value| {
             let kind = KINDS.iter().find(|kind| saved[1] == **kind)?;
@@ -123,7 +109,6 @@ impl State {
     }
 }
 
-/// State shared by all threads.
 #[derive(Debug)]
 pub struct Shared {
     pub options: Options,
@@ -131,11 +116,9 @@ pub struct Shared {
     pub state: Mutex<State>,
     /// The channel to the server's CLI, if the server has handed one over.
     pub channel: Option<Channel>,
-    /// The live list of requests.
     pub live: Mutex<Live>,
     /// Events of the page's stream, one per second.
     pub seconds: broadcast::Sender<Arc<str>>,
-    /// Number of viewers of the page.
     pub viewers: AtomicUsize,
     /// Number of messages that viewers lost because they were too slow.
     pub lost: AtomicUsize,
@@ -144,7 +127,6 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// An empty state for these options.
     pub fn new(options: Options, workdir: PathBuf) -> Shared {
         let live = Live::new(Redaction::new(&options.show_headers));
         let (seconds, _) = broadcast::channel(QUEUE);
@@ -170,12 +152,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The list of requests.
     pub fn live(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if anybody views the page.
     pub fn is_watched(&self) -> bool {
         self.viewers.load(Ordering::Relaxed) > 0
     }

@@ -16,11 +16,8 @@ pub const MAX_VCLS: usize = 16;
 pub const MAX_BACKENDS: usize = 200;
 /// Name for everything beyond the bounds of a table.
 pub const OTHERS: &str = "(other)";
-/// Memory of each table, in bytes.
 const TABLE_BYTES: usize = 256 << 10;
-/// Half-life of the values in the tables.
 const HALF_LIFE_SECONDS: f64 = 30.0;
-/// The lowest status that counts as an error.
 const LEAST_ERROR: u16 = 500;
 /// Maximum length of a reason in a table, in bytes.
 const MAX_REASON: usize = 160;
@@ -31,7 +28,6 @@ const SMOOTH_SECONDS: usize = 10;
 /// Handlings whose times the page shows: hits, misses and passes.
 const TIMED: usize = 3;
 
-/// A bounded list of numbered names.
 #[derive(Debug)]
 pub struct Names {
     most: usize,
@@ -39,7 +35,6 @@ pub struct Names {
 }
 
 impl Names {
-    /// An empty list of at most `most` names.
     pub fn new(most: usize) -> Names {
         Names { most, all: vec![OTHERS.to_owned()] }
     }
@@ -56,7 +51,6 @@ impl Names {
         (self.all.len() - 1) as u16
     }
 
-    /// The name of a number.
     pub fn name(&self, number: u16) -> &str {
         self.all.get(usize::from(number)).map_or(OTHERS, String::as_str)
     }
@@ -71,7 +65,6 @@ pub fn stable_vcl(name: &[u8]) -> &[u8] {
     }
 }
 
-/// Latency of requests of one kind.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RequestTimes {
     /// Times until the response's head was ready.
@@ -84,12 +77,10 @@ pub struct RequestTimes {
 /// Handling of a request, first digit of the status, number of the VCL.
 pub type RequestKind = (Handling, u8, u16);
 
-/// Recent latency of a backend.
 #[derive(Debug, Default)]
 pub struct BackendTimes {
     now: Window,
     before: Window,
-    /// Number of fetches that failed since the start.
     pub failed: u64,
 }
 
@@ -106,11 +97,9 @@ impl BackendTimes {
 /// Sums since the last [`Tally::end_second`].
 #[derive(Debug, Default)]
 pub struct Second {
-    /// Number of requests that were read.
     pub requests: u64,
     /// Number of responses with a status of 500 or above.
     pub errors: u64,
-    /// Size of the bodies of these errors, in bytes.
     pub error_bytes: u64,
     /// Times until the response's head was ready, by [`Handling`]. Errors aren't among them: a backend that refuses a connection does so
     /// faster than it ever serves a page.
@@ -124,9 +113,7 @@ pub struct Tally {
     pub fetches: BTreeMap<(u16, u8), Buckets>,
     pub vcls: Names,
     pub backends: Names,
-    /// Number of transactions read since the start.
     pub transactions: u64,
-    /// Number of client requests read since the start.
     pub client_requests: u64,
     /// Recent latency of backends, by number.
     pub backend_times: BTreeMap<u16, BackendTimes>,
@@ -261,7 +248,6 @@ impl Tally {
         }
     }
 
-    /// Ends a second and returns its sums.
     pub fn end_second(&mut self) -> Second {
         self.seconds += 1;
         let factor = fade_factor();

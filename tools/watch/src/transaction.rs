@@ -45,34 +45,26 @@ pub struct Request<'a> {
 pub struct Fetch<'a> {
     /// The backend's name. Empty if none was reached.
     pub backend: &'a [u8],
-    /// Status of the backend's response.
     pub status: u16,
     pub url: &'a [u8],
-    /// The VCL, or the label that led to it.
     pub vcl: &'a [u8],
-    /// The store that holds the response.
     pub store: &'a [u8],
-    /// The reason for the failure.
     pub error: Option<&'a [u8]>,
     /// Seconds until the response's head had arrived.
     pub first_byte: Option<f64>,
     /// Seconds until the response's last byte had arrived.
     pub duration: Option<f64>,
-    /// Size of the response's body, in bytes.
     pub bytes: u64,
 }
 
-/// A transaction of either kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Transaction<'a> {
     Request(Request<'a>),
     Fetch(Fetch<'a>),
 }
 
-/// Prefix of a reason in the log.
 const NO_HIT: &[u8] = b"lacquer: no hit: ";
 
-/// True if these records are one whole transaction.
 pub fn is_whole(records: &[u8]) -> bool {
     let mut all = record::records(records);
     all.next().is_some_and(|first| first.tag == Tag::Begin) && all.last().is_some_and(|last| last.tag == Tag::End)
@@ -194,7 +186,6 @@ fn stamp(text: &[u8]) -> (&[u8], Option<f64>, Option<f64>, Option<f64>) {
 
 /// Generalizes a URL: the query becomes `?`, numeric or id-like segments become `#`, and only the first six segments are kept.
 pub fn pattern(url: &[u8]) -> Vec<u8> {
-    /// Maximum number of path segments.
     const PARTS: usize = 6;
     let (path, has_query) = match url.iter().position(|b| *b == b'?') {
         Some(at) => (&url[..at], true),

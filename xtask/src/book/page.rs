@@ -10,10 +10,8 @@ use super::summary::Entry;
 /// A heading and the text up to the next one.
 #[derive(Debug, Default)]
 pub struct Section {
-    /// The section's name in links.
     pub anchor: String,
     pub heading: String,
-    /// The text that follows it.
     pub text: String,
 }
 
@@ -24,10 +22,8 @@ pub struct Page {
     pub title: String,
     /// Links within the book, as they are written.
     pub links: Vec<String>,
-    /// Pictures, by their paths within `docs`.
     pub pictures: Vec<String>,
     pub anchors: Vec<String>,
-    /// The sections for the search.
     pub sections: Vec<Section>,
     body: String,
 }
@@ -145,12 +141,10 @@ impl Page {
         Ok(())
     }
 
-    /// The page's path on the site.
     pub fn html_path(&self) -> String {
         format!("{}.html", self.path.strip_suffix(".md").unwrap_or(&self.path))
     }
 
-    /// The whole page with the list of all beside it.
     pub fn html(&self, entries: &[Entry]) -> String {
         let up = "../".repeat(self.path.matches('/').count());
         let mut list = String::new();

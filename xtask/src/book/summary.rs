@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! `SUMMARY.md`: the parts of the book and their pages, in order.
 
-/// A line of the list.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entry {
     /// `# TITLE` or `## TITLE`: a part begins.
     Part(String),
     /// `- [TITLE](PATH)`, set in by two spaces for each level.
     Page {
-        /// The title in the list.
         title: String,
         /// The path within `docs`.
         path: String,

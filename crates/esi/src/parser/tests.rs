@@ -124,7 +124,6 @@ fn features_change_what_is_processed() {
     );
 }
 
-/// A sink that makes a program.
 struct Building(ProgramBuilder);
 
 impl Sink for Building {
@@ -212,7 +211,6 @@ fn references_are_resolved_against_the_page() {
     assert_eq!(targets("/d/e?f", &["?g", "h", ""]), ["/d/e?g", "/d/h", "/d/e?f"]);
 }
 
-/// Text that is likely to be about ESI.
 fn page() -> impl Strategy<Value = Vec<u8>> {
     const WORDS: [&str; 30] = [
         "<",

@@ -141,7 +141,6 @@ proptest! {
         prop_assert!(run(&mut one(Range::parts(multipart)), &body, cut, room) == Ok(want));
     }
 
-    /// The pieces of a page, with fragments of every kind, are gzip of the joined text.
     #[test]
     fn stitched_pages_unpack(parts in proptest::collection::vec((body(), 0u8..3), 0..5), cut in 1usize..9000, room in room()) {
         let mut page = b"<page>".to_vec();

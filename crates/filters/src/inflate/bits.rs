@@ -11,7 +11,6 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Reads as many whole bytes as fit.
     #[inline]
     pub(super) fn fill(&mut self, rest: &mut &[u8]) {
         if let Some(eight) = rest.first_chunk::<8>() {

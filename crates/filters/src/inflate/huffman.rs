@@ -30,7 +30,6 @@ pub(super) enum NextCode {
 pub(super) struct Table {
     /// Code by the next [`FAST`] bits: symbol << 4 | length; 0 if the code is longer or none.
     fast: [u16; 1 << FAST],
-    /// Number of codes of each length.
     counts: [u16; MAX_LEN + 1],
     /// Symbols in the order of their codes.
     symbols: [u16; 288],

@@ -80,7 +80,6 @@ impl NatsBoard {
         Ok(board)
     }
 
-    /// Makes sure of a stream.
     fn open_stream(&mut self, stream: &str, subject: &str, special: Value) -> Result<(), Fault> {
         let subjects = json!([format!("{subject}.>")]);
         let info = self.session.ask(&format!("STREAM.INFO.{stream}"), &Value::Null)?;
@@ -112,7 +111,6 @@ impl NatsBoard {
         Ok(())
     }
 
-    /// Publishes, and waits for the answer.
     fn publish(&mut self, subject: &str, stream: &str, last: Option<&str>, bytes: &[u8]) -> Result<Message, Fault> {
         let (reply, mut out) = (self.session.reply_subject(), Vec::new());
         let mut lines = vec![("Nats-Expected-Stream", stream)];
@@ -167,7 +165,6 @@ impl NatsBoard {
         }
     }
 
-    /// The last message of a document: its number and what it says.
     fn last(&mut self, name: &str) -> Result<Option<(u64, Vec<u8>)>, Fault> {
         let subject = format!("{}.{}", self.document_subject, token(name));
         let (reply, mut out) = (self.session.reply_subject(), Vec::new());

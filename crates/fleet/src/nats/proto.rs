@@ -27,7 +27,6 @@ pub(crate) enum Said {
 pub(crate) struct Message {
     /// Subject of publication: an entry of the log has the log's, wherever it is delivered to.
     pub subject: String,
-    /// The subscription by which it comes.
     pub sid: u64,
     pub reply: String,
     /// Status, where it has headers with one: `100`, `503`, ...
@@ -116,7 +115,6 @@ pub(crate) fn publish(out: &mut Vec<u8>, subject: &str, reply: &str, payload: &[
     out.extend_from_slice(b"\r\n");
 }
 
-/// One with header lines.
 pub(crate) fn publish_with(out: &mut Vec<u8>, subject: &str, reply: &str, lines: &[(&str, &str)], payload: &[u8]) {
     let lines: String = lines.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let head = format!("NATS/1.0\r\n{lines}\r\n");
@@ -133,7 +131,6 @@ pub(crate) struct Delivery {
     pub nth: u64,
     /// When it was stored, in nanoseconds since 1970 by the server's clock.
     pub time: u64,
-    /// Number of entries behind it.
     pub pending: u64,
 }
 

@@ -19,13 +19,11 @@ const CONNECT_TIME: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Appends what is handed to the node, a step at a time.
 pub struct Appender {
     shared: Arc<Shared>,
     connect: Arc<dyn Connect>,
     applier: Arc<dyn Applier>,
     link: Option<Box<dyn Link>>,
-    /// Epoch of the log on that server.
     epoch: String,
     turn: usize,
     pause: Duration,
@@ -51,7 +49,6 @@ impl Appender {
         }
     }
 
-    /// Appends until the node ends.
     pub(super) fn run(mut self) {
         while !self.shared.is_over() {
             let until = self.step();
@@ -104,7 +101,6 @@ impl Appender {
         }
     }
 
-    /// Appends what waits, or looks at the log's end once that is due.
     fn serve(&mut self, mut link: Box<dyn Link>) -> Instant {
         if let Err(fault) = self.check_log(&self.epoch) {
             return self.failed(&fault);
@@ -181,7 +177,6 @@ impl Appender {
         (queue.waiting.drain(..count).collect(), queue.waiting.is_empty())
     }
 
-    /// Puts a batch in front of what has come since.
     fn requeue(&self, batch: Vec<Waiting>) {
         if base::failpoint::fault("an entry without an answer that is forgotten") {
             return;
@@ -190,7 +185,6 @@ impl Appender {
         batch.into_iter().rev().for_each(|entry| queue.waiting.push_front(entry));
     }
 
-    /// Tells who waits for these.
     fn settle(&self, batch: Vec<Waiting>, results: Vec<Result<u64, Fault>>) {
         let appended = results.iter().filter(|result| result.is_ok()).count() as u64;
         let head = results.iter().filter_map(|result| result.as_ref().ok()).max().copied().unwrap_or(0);

@@ -41,7 +41,6 @@ impl From<Fault> for End {
     }
 }
 
-/// A connection over which the log is followed.
 struct Followed {
     link: Box<dyn Link>,
     epoch: String,
@@ -49,7 +48,6 @@ struct Followed {
     from: Option<u64>,
     /// The first entry must be this one.
     known: Option<Known>,
-    /// The entry that came last.
     last: Option<u64>,
     /// The log's end when this node came to it, and when that was.
     end: u64,
@@ -80,7 +78,6 @@ impl Known {
     }
 }
 
-/// Follows the log and has carried out what it says, a step at a time.
 pub struct Follower {
     shared: Arc<Shared>,
     connect: Arc<dyn Connect>,
@@ -96,7 +93,6 @@ pub struct Follower {
     begun: Instant,
     /// Since when the log isn't followed; `None`: it is, up to its end.
     lost: Option<Instant>,
-    /// The gate was opened once.
     was_open: bool,
     kept: Option<u64>,
 }
@@ -219,7 +215,6 @@ impl Follower {
         Ok(Followed { link, epoch: bounds.epoch, from: Some(from), known, last: None, end: bounds.last, came })
     }
 
-    /// Carries out what comes next.
     fn follow(&mut self, mut followed: Followed) -> Result<Followed, End> {
         if let Some(from) = followed.from.take() {
             followed.link.follow(from)?;
@@ -341,7 +336,6 @@ impl Follower {
         }
     }
 
-    /// True if all up to that entry is carried out.
     fn has_reached(&self, seq: u64) -> bool {
         self.position.as_ref().is_some_and(|position| position.seq >= seq)
     }
@@ -353,7 +347,6 @@ impl Follower {
         }
     }
 
-    /// All is carried out that the log has.
     fn caught_up(&mut self) {
         if self.position.as_ref().map(|position| position.seq) != self.kept || self.lost.is_some() {
             self.keep();

@@ -40,7 +40,6 @@ pub trait Reporter: Send + Sync {
     fn tell(&self, text: &str);
 }
 
-/// All nodes as they are known here.
 #[derive(Clone, Debug)]
 pub struct Members {
     pub members: Vec<Member>,
@@ -57,11 +56,9 @@ enum Question {
 
 type Answer = Result<Option<Vec<u8>>, String>;
 
-/// State that the thread shares with others.
 pub(super) struct Desk {
     known: Mutex<Known>,
     questions: Mutex<VecDeque<(Question, SyncSender<Answer>)>>,
-    /// There is something to report that others wait for.
     is_hurried: AtomicBool,
     /// Something was asked, or the node ends.
     bell: Condvar,
@@ -96,23 +93,19 @@ impl Desk {
         Members { members: grown.collect(), looked: since, away: known.away.clone() }
     }
 
-    /// Has the thread look up at once.
     pub fn ring(&self) {
         self.bell.notify_all();
     }
 
-    /// Has it report at once.
     pub fn hurry(&self) {
         self.is_hurried.store(true, Relaxed);
         self.ring();
     }
 
-    /// A document, within that time.
     pub fn document(&self, name: &str, patience: Duration) -> Answer {
         self.ask(Question::Read(name.to_owned()), patience)
     }
 
-    /// True if it replaced a document.
     pub fn replace(&self, name: &str, was: Option<&[u8]>, bytes: &[u8], patience: Duration) -> Result<bool, String> {
         let (name, was) = (name.to_owned(), was.map(<[u8]>::to_vec));
         let answer = self.ask(Question::Replace { name, was, bytes: bytes.to_vec() }, patience)?;
@@ -171,7 +164,6 @@ pub(super) fn run(shared: &Shared, connect: &dyn Connect, reporter: &dyn Reporte
     }
 }
 
-/// Reports over one connection until it fails.
 fn serve(shared: &Shared, board: &mut dyn Board, reporter: &dyn Reporter) -> Fault {
     let mut next = clock::now();
     loop {
@@ -267,7 +259,6 @@ struct Standings {
     /// Time since which they are known without a break. A server that has just come back may have no report yet of
     /// nodes that are there.
     since: Option<Instant>,
-    /// They were known once.
     is_begun: bool,
 }
 
@@ -346,7 +337,6 @@ mod tests {
     use super::*;
     use crate::{Link, Posted, Server, Settings};
 
-    /// A board in memory, which can be away.
     #[derive(Clone, Default)]
     struct Memory(Arc<Mutex<Kept>>);
 

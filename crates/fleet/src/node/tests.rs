@@ -52,7 +52,6 @@ impl Log {
         }
     }
 
-    /// The position of who has come as far as that.
     fn position(&self, seq: u64) -> Position {
         let kept = self.0.0.lock();
         let mark = seq.checked_sub(1).and_then(|at| kept.entries.get(at as usize)).map(|bytes| mark(bytes));
@@ -105,7 +104,6 @@ impl Link for Session {
     }
 }
 
-/// Writes down what happens.
 #[derive(Default)]
 struct Witness {
     has_objects: bool,
@@ -175,7 +173,6 @@ impl Bed {
         self.wait(|status| status.gate == Gate::Open && status.applied == applied && status.follow.is_up());
     }
 
-    /// Events since the last call.
     fn seen(&self) -> Vec<String> {
         std::mem::take(&mut *self.witness.seen.lock())
     }

@@ -38,7 +38,6 @@ impl HotKeys {
         self.until[slot(key)].store(self.seconds.load(Relaxed) + STAYS, Relaxed);
     }
 
-    /// True if its owner has said so lately.
     pub fn is_hot(&self, key: &[u8; 32]) -> bool {
         self.until[slot(key)].load(Relaxed) > self.seconds.load(Relaxed)
     }

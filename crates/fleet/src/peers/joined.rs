@@ -21,7 +21,6 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// The proof for the node of these settings, which hold its address.
     pub fn new(secret: &[u8], node: &Settings, weight: f64) -> Option<Joined> {
         let address = node.address.as_deref()?;
         let mac = mac(secret, [&node.name, &node.node, &node.group, address], weight).finalize().into_bytes();
@@ -40,12 +39,10 @@ impl Joined {
         })
     }
 
-    /// The proof as a JSON object.
     pub(crate) fn json(&self) -> Value {
         json!({ "weight": self.weight, "code": self.code })
     }
 
-    /// Reads such an object; `None`: it is none.
     pub(crate) fn read(said: &Value) -> Option<Joined> {
         let weight = said["weight"].as_f64().filter(super::settings::is_weight)?;
         let code = said["code"].as_str().filter(|code| code.len() == 2 * CODE_BYTES)?;

@@ -24,7 +24,6 @@ pub trait Membership: Send {
     }
 }
 
-/// Members that an operator has named.
 pub struct Fixed(pub Vec<Member>);
 
 impl Membership for Fixed {
@@ -78,14 +77,12 @@ impl Membership for Dns {
 pub struct OfFleet {
     node: Node,
     secret: Vec<u8>,
-    /// Members at the last look.
     kept: Vec<Member>,
     /// Time since which the board is known without a break.
     since: Option<Instant>,
 }
 
 impl OfFleet {
-    /// Members that this node of the fleet knows; `secret` is shared by all members.
     pub fn new(node: Node, secret: &[u8]) -> OfFleet {
         OfFleet { node, secret: secret.to_vec(), kept: Vec::new(), since: None }
     }
@@ -115,7 +112,6 @@ impl Membership for OfFleet {
     }
 }
 
-/// A node as a member of the tier, if it is one.
 fn peer(secret: &[u8], own: &Settings, node: &crate::Member) -> Option<Member> {
     let (report, name) = (&node.report, &node.name);
     let (joined, address): (&Joined, _) = (report.peer.as_ref()?, report.address.as_deref()?);

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::Member;
 
-/// The members as they are for now.
 #[derive(Clone, Debug, Default)]
 pub struct Ring {
     members: Vec<Member>,
@@ -16,7 +15,6 @@ pub struct Ring {
     own: Option<usize>,
 }
 
-/// The member to ask for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// Nobody: this node owns it.
@@ -104,7 +102,6 @@ impl Loads {
     /// A member that has less is never passed by: few draws of evenly spread keys stray far.
     pub const FLOOR: u32 = 512;
 
-    /// Nothing yet, for that many members.
     pub fn new(count: usize) -> Loads {
         Loads((0..count).map(|_| AtomicU32::new(0)).collect())
     }
@@ -120,7 +117,6 @@ impl Loads {
         f64::from(own) <= (Self::FACTOR * share * (all + 1) as f64).ceil()
     }
 
-    /// Counts a request given to a member.
     pub fn take(&self, member: usize) {
         if let Some(load) = self.0.get(member) {
             load.fetch_add(1, Relaxed);

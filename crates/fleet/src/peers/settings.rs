@@ -12,7 +12,6 @@ const PORT: u16 = 80;
 /// Bytes of the shortest secret.
 const SHORTEST: usize = 16;
 
-/// A cache of the tier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     /// The same on all nodes: keys are given out by it.
@@ -25,7 +24,6 @@ pub struct Member {
 /// All that `--peers` says. The secret isn't shown by `Debug`.
 #[derive(Clone, PartialEq)]
 pub struct PeerSettings {
-    /// Members that are named.
     pub members: Vec<Member>,
     /// Names whose addresses are members.
     pub names: Vec<Server>,

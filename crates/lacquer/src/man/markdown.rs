@@ -3,7 +3,6 @@
 
 use super::requests::{self, Writer};
 
-/// The page. Its title is its name with the section of the manual.
 pub fn render(roff: &str) -> String {
     let mut page = Page { out: String::new() };
     requests::read(roff, &mut page);

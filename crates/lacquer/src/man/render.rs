@@ -6,7 +6,6 @@ use super::requests::{self, Writer};
 /// Columns that a heading's text is set in, an entry's text more than its term, and an example more than what is around it.
 const INDENT: usize = 4;
 
-/// Renders `roff`, lines no longer than `width` where words allow.
 pub fn render(roff: &str, width: usize) -> String {
     let mut page = Page { out: String::new(), words: String::new(), indent: 0, width };
     requests::read(roff, &mut page);
@@ -16,7 +15,6 @@ pub fn render(roff: &str, width: usize) -> String {
 
 struct Page {
     out: String,
-    /// Words of the paragraph that is being filled.
     words: String,
     indent: usize,
     width: usize,

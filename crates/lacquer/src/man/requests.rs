@@ -10,21 +10,16 @@ pub trait Writer {
     fn heading(&mut self, text: &str);
     /// The request `.SS`: a heading below another.
     fn subheading(&mut self, text: &str);
-    /// Says that a paragraph begins.
     fn paragraph(&mut self);
     /// An entry of a list begins; its text follows.
     fn term(&mut self, text: &str);
-    /// A line of a paragraph or of an entry.
     fn text(&mut self, line: &str);
     /// Moves the text until `outdent` further right.
     fn indent(&mut self);
-    /// The end of what `indent` began.
     fn outdent(&mut self);
     /// Lines are shown as they are from here on.
     fn begin_literal(&mut self);
-    /// A line that is shown as it is.
     fn literal(&mut self, line: &str);
-    /// Lines are filled again.
     fn end_literal(&mut self);
 }
 
@@ -60,12 +55,10 @@ pub fn read(roff: &str, writer: &mut impl Writer) {
     }
 }
 
-/// The text without roff's escapes.
 fn plain(text: &str) -> String {
     text.replace("\\fB", "").replace("\\fR", "").replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
 }
 
-/// True if a line is a request that `read` knows.
 #[cfg(test)]
 pub fn is_known(line: &str) -> bool {
     let request = line.split(' ').next().unwrap_or_default();

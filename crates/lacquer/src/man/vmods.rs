@@ -7,12 +7,10 @@ use tables::vmods::{Arg, Default, Func, Module};
 use super::{entry, escape};
 use crate::modules::MODULES;
 
-/// The module that a page is about.
 pub fn module(page: &str) -> Option<&'static Module> {
     MODULES.find(page.strip_prefix("vmod_")?)
 }
 
-/// All pages: name and one line.
 pub fn all() -> impl Iterator<Item = (String, &'static Module)> {
     MODULES.iter().map(|module| (format!("vmod_{}", module.name), module))
 }

@@ -15,7 +15,6 @@ pub enum Kind {
 pub struct Token {
     pub kind: Kind,
     pub at: Range<usize>,
-    /// A value without quotes and escapes.
     pub value: String,
 }
 
@@ -42,7 +41,6 @@ pub fn place(text: &str, at: &Range<usize>, offset: Option<usize>) -> String {
     format!("(Pos {position})\n{}\n{marks}\n\n", String::from_utf8_lossy(&line))
 }
 
-/// The words of a query, ends of lines among them; the last is an end.
 pub fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let bytes = text.as_bytes();
     let mut out = Vec::new();

@@ -8,10 +8,8 @@ use super::{Compare, Expr, Level, Operand, Test};
 use crate::names::{self, NameError};
 use crate::{number, select};
 
-/// Depth of groups within groups.
 const MAX_DEPTH: u32 = 60;
 
-/// The query, or None when there is nothing in it.
 pub fn parse(text: &str, tokens: &[Token], caseless: bool) -> Result<Option<Expr>, String> {
     let mut parser = Parser { text, tokens, at: 0, depth: 0, caseless };
     let mut all = Vec::new();

@@ -40,7 +40,6 @@ impl Restriction {
     }
 }
 
-/// One reason comes while another one goes.
 fn come_and_go(update: fn(&Restriction)) {
     let restriction = Arc::new(Restriction::default());
     restriction.is_gated.store(true, SeqCst);

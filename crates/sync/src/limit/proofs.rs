@@ -49,7 +49,6 @@ fn enter_and_leave(others: usize) {
     is_idle(&limit);
 }
 
-/// One enters while the limit is raised.
 fn enter_and_raise() {
     let limit = limit(0);
     let raising = thread::spawn({

@@ -26,12 +26,10 @@ fn take(queue: &Queue, count: usize) -> Vec<Arc<Waiter<u8>>> {
     queue.drain(..count).collect()
 }
 
-/// Calls the first that is there.
 fn call_one(queue: &Queue) -> usize {
     call_all(take(queue, 1), 1, |count| take(queue, count))
 }
 
-/// Waits for the call.
 fn wait(waiter: &Waiter<u8>) {
     block_on(poll_fn(|cx| match waiter.park(cx.waker()) {
         Some(_) => Poll::Pending,

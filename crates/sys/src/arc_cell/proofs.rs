@@ -48,7 +48,6 @@ fn clone_and_take() {
     assert!(matches!(looking.join().unwrap(), [Some(7), Some(7) | None] | [None, None]));
 }
 
-/// Two threads together take out the value once.
 fn take_twice() {
     let cell = cell(Some(7));
     let other = thread::spawn({

@@ -11,7 +11,6 @@ pub(super) const MOST_PAGES: usize = 16;
 /// Largest part of a slab that may be left over: one in this many.
 const LEFT_OVER: usize = 32;
 
-/// Slots of one size, in slabs of so many pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Class {
     pub size: u16,
@@ -45,7 +44,6 @@ impl Class {
         (usize::from(self.pages) * PAGE / usize::from(self.slots)) as u64
     }
 
-    /// All slots, as bits.
     pub fn all(&self) -> u64 {
         u64::MAX >> (MOST_SLOTS - usize::from(self.slots))
     }

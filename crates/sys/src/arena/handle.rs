@@ -24,7 +24,6 @@ const _: () = assert!(REFS.is_multiple_of(UNIT) && PAYLOAD - REFS == 8);
 // Where loom runs the threads a count is no word, and there are no arenas.
 const _: () = assert!(size_of::<Count>() == 4 || cfg!(loom));
 
-/// A counted handle on a whole slot.
 #[derive(Debug)]
 pub struct Slot {
     at: NonNull<u8>,
@@ -39,7 +38,6 @@ unsafe impl Sync for Slot {}
 
 /// Header of a block of the heap, which says where its bytes are.
 pub trait Header: Sized {
-    /// The bytes of that block.
     fn bytes(block: &ThinArc<Self, u8>) -> &[u8];
 }
 
@@ -107,7 +105,6 @@ impl Slot {
         Slot { at, len }
     }
 
-    /// The words that are its owner's.
     pub fn words(&self) -> &Words {
         // SAFETY: the slot isn't free as long as `self` lives.
         unsafe { words(self.at) }
@@ -144,7 +141,6 @@ impl<H: Header> Bytes<H> {
         Self { at: at.cast(), start: 0, len, block: PhantomData }
     }
 
-    /// The block behind it, if it is one.
     pub fn block(&self) -> Option<&ThinArc<H, u8>> {
         if is_slot(self.at) {
             return None;
@@ -159,19 +155,16 @@ impl<H: Header> Bytes<H> {
         is_slot(self.at).then(|| Arena::number_at(payload(self.at).addr() - PAYLOAD))
     }
 
-    /// The words of that slot.
     #[inline]
     pub fn words(&self) -> Option<&Words> {
         // SAFETY: the slot isn't free as long as `self` lives.
         is_slot(self.at).then(|| unsafe { words(self.at) })
     }
 
-    /// True if that slot is in an arena that is frozen.
     pub fn is_frozen(&self) -> bool {
         is_slot(self.at) && Arena::is_frozen_at(payload(self.at).addr() - PAYLOAD)
     }
 
-    /// The cost of that slot.
     pub fn slot_cost(&self) -> Option<u64> {
         is_slot(self.at).then(|| Arena::cost_at(payload(self.at).addr() - PAYLOAD))
     }

@@ -90,7 +90,6 @@ impl Layout {
         former.into_iter().filter(|&number| number != 0).collect()
     }
 
-    /// The table's word for a page.
     pub fn table_word(&self, map: &Map, page: usize) -> u32 {
         map.u32_at(self.table + page * 4).load(Relaxed)
     }

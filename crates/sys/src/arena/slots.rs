@@ -11,7 +11,6 @@ pub(super) struct Slab {
     pub first: u32,
     pub pages: u32,
     pub class: u8,
-    /// Bits of the slots in use.
     taken: u64,
     /// Neighbours among the slabs of its class with free slots.
     before: u32,
@@ -30,7 +29,6 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Slots {
     slabs: Vec<Slab>,
-    /// Numbers of slabs that are gone.
     vacant: Vec<u32>,
     /// Number of the slab plus 1, for each page.
     of_page: Vec<u32>,
@@ -86,7 +84,6 @@ impl Slots {
         Place { slab: number, slot: 0 }
     }
 
-    /// A free slot of a slab that is there.
     pub fn take(&mut self, class: u8) -> Option<Place> {
         let number = self.open[usize::from(class)];
         let slab = self.slabs.get_mut(number as usize)?;

@@ -3,7 +3,6 @@
 
 use super::*;
 
-/// Frees slots at once, and counts them.
 #[derive(Debug, Default)]
 struct Counting(Arc<AtomicU64>);
 
@@ -135,7 +134,6 @@ fn threads_that_share_handles_never_see_the_bytes_of_another_slot() {
     assert_eq!(freed.load(Relaxed), 3 * turns as u64 * arena.cost(500).unwrap());
 }
 
-/// No block of the heap is used here.
 struct NoBlock;
 
 impl Header for NoBlock {

@@ -103,7 +103,6 @@ fn weakened(order: Ordering) -> Ordering {
     }
 }
 
-/// An access in this order, with its fence.
 fn access<R>(order: Ordering, access: impl FnOnce(Ordering) -> R) -> R {
     let needs_fence = order == SeqCst && !is_weak(Weakness::NoSeqCst);
     if needs_fence && IS_FENCED_BEFORE.get() {
@@ -116,7 +115,6 @@ fn access<R>(order: Ordering, access: impl FnOnce(Ordering) -> R) -> R {
     result
 }
 
-/// The fence of [`std::sync::atomic::fence`].
 pub fn fence(order: Ordering) {
     if !is_weak(Weakness::NoFence) {
         loom_atomic::fence(order);

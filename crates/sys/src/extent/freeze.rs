@@ -5,7 +5,6 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release}
 
 use crate::atomic::{AtomicBool, AtomicU32, yield_now};
 
-/// State of freezing; see the module.
 #[derive(Debug)]
 pub(super) struct Freeze {
     is_frozen: AtomicBool,
@@ -14,7 +13,6 @@ pub(super) struct Freeze {
 }
 
 impl Freeze {
-    /// Frozen, and nothing is under way.
     pub fn new() -> Freeze {
         Freeze { is_frozen: AtomicBool::new(true), changing: AtomicU32::new(0) }
     }

@@ -8,10 +8,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Rule for giving packets to sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steering {
-    /// Sockets of each set.
     pub members: usize,
     /// The set, 0 or 1, that gets what isn't the other's.
     pub set: u8,

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use tables::json::quote_into;
 
-/// The writer that appends one value.
 pub(super) struct Writer<'a> {
     out: &'a mut String,
     /// Something stands in front in this object or list.
@@ -47,7 +46,6 @@ impl<'a> Writer<'a> {
         self.object(fill);
     }
 
-    /// A field that is an object.
     pub(super) fn child(&mut self, name: &str, fill: impl FnOnce(&mut Writer<'_>)) {
         self.name(name);
         self.object(fill);

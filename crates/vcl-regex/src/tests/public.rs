@@ -9,7 +9,6 @@ use crate::Regex;
 
 /// Patterns for which a difference is meant: what Lacquer refuses by name.
 const REFUSED: [&str; 2] = ["supported by Lacquer", "too large"];
-/// Subjects for each pattern.
 const SUBJECTS: usize = 60;
 
 fn files(dir: &Path, found: &mut Vec<PathBuf>) {

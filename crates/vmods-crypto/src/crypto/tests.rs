@@ -16,7 +16,6 @@ SXgxnOqWXU+k3+CN8bXDfvLbff8azKsNATh34Jlj/KCfTcrPA1eLrOEmRSTQQodz
 LwIDAQAB
 -----END PUBLIC KEY-----
 ";
-/// A key of 1024 bits.
 const SHORT: &str = "\
 -----BEGIN PUBLIC KEY-----
 MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQCy7Um1VgdGuglAyZD32oyn+B3L

@@ -7,7 +7,6 @@ use serde_json::{Map, Value as Json};
 
 use super::{ALGORITHMS, Algorithm, Kind, hmac, url_decoded};
 
-/// A key that checks signatures.
 pub(super) struct Jwk {
     kid: Option<String>,
     /// The only algorithm that it is for, if it says so.

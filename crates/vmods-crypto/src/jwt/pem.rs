@@ -3,7 +3,6 @@
 
 use vmod_support::codec::Code;
 
-/// The label of a PEM text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Label {
     Public,

@@ -123,7 +123,6 @@ const ES256: &str = "eyJhbGciOiJFUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJtZSIsImV4cC
 const ES384: &str = "eyJhbGciOiJFUzM4NCIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJtZSIsImV4cCI6MjAwMDAwMDAwMH0.Ev3gZo_qcouibXQ0eEHlOY9zVIQXAIl\
      6dH5y1fy89q3KPefWakM8A0KQN9_6vZctuYSGadKEHOhuFdrGINmIH_mhBysydoxunRYuVAPXWR7qM6nQBuFMOcilsbCQud9x";
 
-/// The value of `valid` at `now` seconds.
 fn valid(token: &str, alg: &str, key: &[u8], now: f64) -> bool {
     let token = Token::parse(token.as_bytes()).expect("a token");
     token.is_valid(algorithm(alg.as_bytes(), "verify").expect("known"), &Keys::Text(Text::copy(key)), &at(now))
@@ -462,8 +461,6 @@ proptest! {
         }
     }
 
-    /// A text that is no token is refused, one that is a token is taken apart at its points, and nothing random is
-    /// signed.
     #[test]
     fn any_text_for_a_token(text in "(Bearer )?(eyJhbGciOiJIUzI1NiJ9|e30|[A-Za-z0-9_=+/-]{0,9}|[{}\":,]{0,5})(\\.(e30|eyJleHAiOjF9|[A-Za-z0-9_-]{0,9})){0,4}", key: Vec<u8>) {
         if let Some(token) = Token::parse(text.as_bytes()) {

@@ -30,7 +30,6 @@ fn failed<T>(name: &str, text: &str) -> Result<T, Failure> {
 pub(super) struct Shard {
     base: DirectorBase,
     ring: RwLock<Ring>,
-    /// Parameters set by `.associate()`.
     associated: RwLock<Option<Arc<Param>>>,
 }
 

@@ -76,7 +76,6 @@ enum Token<'a> {
 const BAD: &str = "a tag is neither a variable nor an expression";
 
 impl Expr {
-    /// Parses the text of a tag without the blanks around it.
     pub(super) fn parse(text: &str) -> Result<Expr, &'static str> {
         let tokens = tokens(text)?;
         if tokens.len() > MAX * 4 {

@@ -7,7 +7,6 @@ use crate::support::values::{Id, Node, Values};
 
 /// Steps of one piece.
 const STEPS: u32 = 1000;
-/// Steps of a page.
 const MAX_STEPS: u64 = if cfg!(test) { 10_000 } else { 1_000_000 };
 
 pub(super) struct Render {

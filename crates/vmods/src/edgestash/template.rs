@@ -47,7 +47,6 @@ impl Delimiters {
 pub(super) enum Fault {
     /// The text is no template, and is delivered unchanged.
     NoTemplate(&'static str),
-    /// The template uses a feature that isn't built.
     NotBuilt(&'static str),
 }
 
@@ -65,7 +64,6 @@ struct Reader<'a> {
     at: usize,
     delimiters: Delimiters,
     ops: Vec<Op>,
-    /// The sections that are open: their step, and their name.
     open: Vec<(usize, String)>,
 }
 

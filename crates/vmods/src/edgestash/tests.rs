@@ -182,7 +182,6 @@ proptest! {
         }
     }
 
-    /// Values that are escaped have nothing that HTML would read.
     #[test]
     fn values_are_escaped(value in "\\PC{0,20}") {
         let json = serde_json::json!({ "a": value }).to_string();

@@ -102,7 +102,6 @@ impl Made {
         out
     }
 
-    /// Text that a lookup of it shows.
     fn shown(&self) -> String {
         match self {
             Made::Map(_) => "Error Unsupported data type (7)".into(),
@@ -311,7 +310,6 @@ fn made() -> impl Strategy<Value = Made> {
     })
 }
 
-/// Checks each value below one at its path.
 fn each(made: &Made, path: &str, bytes: &[u8], ip: IpAddr) -> Result<(), TestCaseError> {
     if path.split('/').count() > DEEPEST {
         return Ok(());
@@ -331,8 +329,6 @@ fn each(made: &Made, path: &str, bytes: &[u8], ip: IpAddr) -> Result<(), TestCas
 }
 
 proptest! {
-    /// A lookup finds what was written, whatever the size of the tree's records, and only for the addresses of its
-    /// network.
     #[test]
     fn what_is_written_is_found(
         pairs in proptest::collection::btree_map("[a-z0-9]{1,4}", made(), 1..6),
@@ -354,7 +350,6 @@ proptest! {
         prop_assert_eq!(answer.starts_with("Debug No entry"), !is_inside, "{}", answer);
     }
 
-    /// A damaged file gives other answers or errors.
     #[test]
     fn damaged_files_are_errors(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
@@ -375,7 +370,6 @@ proptest! {
         told(&bytes, &path, Ipv4Addr::from(ip as u32).into(), false);
     }
 
-    /// Any bytes at all between a good tree and good metadata.
     #[test]
     fn any_data_is_read_or_refused(data in proptest::collection::vec(any::<u8>(), 1..200), path in "[a-z0-9/-]{1,6}") {
         told(&database(4, 24, 0, 1, &data, 0), &path, Ipv4Addr::LOCALHOST.into(), false);

@@ -219,7 +219,6 @@ mod tests {
             delete(&set(&value, &name, to.as_deref()), &name);
         }
 
-        /// An attribute that is set is found again, others stay, and deleting it leaves what was there.
         #[test]
         fn set_get_and_delete_agree(
             others in proptest::collection::btree_map("[a-m]{1,3}", "[!#-+\\--:<-~]{0,4}|\"[ -!#-\\[\\]-~]{0,6}\"", 0..5),

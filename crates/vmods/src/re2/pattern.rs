@@ -122,7 +122,6 @@ pub(super) struct Pattern {
     cost: i64,
 }
 
-/// Positions of a match in its subject.
 #[derive(Clone, Debug)]
 pub(super) struct Match {
     subject: Text,

@@ -19,7 +19,6 @@ use crate::support::{client, wire};
 
 /// No command takes longer, whatever VCL says.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Servers of a database.
 const MAX_SERVERS: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +44,6 @@ pub(super) struct Database {
     pub(super) sick_for: Duration,
     pub(super) master_only: bool,
     pub(super) says_all: bool,
-    /// Settings if TLS is used.
     pub(super) security: Option<Security>,
     login: Login,
     most: usize,
@@ -57,7 +55,6 @@ struct Server {
     place: ConnectionSlot,
     role: Role,
     sick_until: Mutex<Option<Instant>>,
-    /// One permit for each allowed connection.
     permits: Semaphore,
     /// The one that was used last is at the end.
     idle: Mutex<Vec<Idle>>,

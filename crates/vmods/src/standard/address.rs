@@ -3,7 +3,6 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// File with the names of ports.
 const SERVICES: &str = "/etc/services";
 
 /// `text` as host and port: `host`, `host:port`, `host port`, `[v6]`, `[v6]:port`, a bare IPv6 address.
@@ -30,7 +29,6 @@ pub(super) enum Quick {
     Wrong,
 }
 
-/// Reads the text; `port` is for one without its own.
 pub(super) fn read(text: &[u8], port: &[u8]) -> Quick {
     let (Ok(text), Ok(port)) = (std::str::from_utf8(text), std::str::from_utf8(port)) else { return Quick::Wrong };
     let Some((host, own)) = split(text) else { return Quick::Wrong };

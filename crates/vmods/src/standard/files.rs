@@ -44,7 +44,6 @@ impl Last {
     }
 }
 
-/// A path out of VCL's bytes.
 pub(super) fn path(name: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     PathBuf::from(std::ffi::OsStr::from_bytes(name))

@@ -21,7 +21,6 @@ use crate::support::talk::{Dialogue, Upload};
 
 /// Lines of a request's head.
 const LINES: u32 = 65_535;
-/// Bytes of a request's head.
 const REQUEST_BYTES: u32 = 16 << 20;
 #[derive(Clone)]
 pub(crate) struct Request {
@@ -58,7 +57,6 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Has `work` fill a new one.
     pub(crate) fn fill(work: impl Future<Output = Result<Answer, String>> + 'static) -> Rc<Slot> {
         let slot = Rc::new(Slot::default());
         let filled = slot.clone();
@@ -68,7 +66,6 @@ impl Slot {
         slot
     }
 
-    /// One without an answer.
     pub(crate) fn failed(reason: &str) -> Rc<Slot> {
         let slot = Slot::default();
         slot.put(Err(reason.to_owned()));
@@ -149,7 +146,6 @@ impl Request {
         made.map(|()| head).map_err(|_| "the request's head is too large".to_owned())
     }
 
-    /// The length of its body, if it has one.
     pub(crate) fn length(&self) -> Option<String> {
         self.body.as_ref().map(|body| body.len().to_string())
     }
@@ -159,7 +155,6 @@ impl Request {
     }
 }
 
-/// Depth of the transaction's request.
 pub(crate) fn depth(ctx: &mut dyn Ctx) -> i64 {
     let own = |id: &HeadId| questions::depth_of(ctx.head(*id)?);
     [HeadId::Req, HeadId::Bereq].iter().find_map(own).unwrap_or(0)
@@ -374,7 +369,6 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The parts of a URL are those that it was made of.
         #[test]
         fn parts_of_a_url(
             scheme in "[hH]ttp|HTTP|https|HTTPS",

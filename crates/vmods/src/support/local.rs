@@ -12,7 +12,6 @@ use tables::Tag;
 
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<(), FailureText>>>>;
 
-/// Something that responds to requests.
 pub(crate) trait Answer: Send + Sync + 'static {
     /// Answers a request. After an error the answer is cut; the log says why.
     fn answer(self: Arc<Self>, responder: Responder) -> Answering;

@@ -8,7 +8,6 @@ use vcl_regex::Regex;
 use vrt::vmod::Call;
 use vrt::{Failure, Text};
 
-/// Patterns that one place keeps.
 const FEW: usize = 4;
 
 #[derive(Default)]

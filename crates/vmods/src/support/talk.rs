@@ -38,7 +38,6 @@ impl Upload<'_> {
 pub(crate) struct Dialogue {
     exchange: Http1,
     pub(crate) head: Head,
-    /// The body's framing, and how far it was read.
     pub(crate) body: BodyStatus,
     /// Reason why the connection can't be used again.
     close: Option<SessClose>,
@@ -164,7 +163,6 @@ impl Dialogue {
         Ok(Answer { status: self.head.status(), reason: self.head.reason().to_vec(), fields, body })
     }
 
-    /// The connection, if another request may go over it: the answer was read to its end.
     pub(crate) fn reusable(self) -> Option<Stream> {
         (self.is_whole && self.close.is_none()).then(|| self.exchange.into_stream())
     }

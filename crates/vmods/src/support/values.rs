@@ -15,7 +15,6 @@ pub(crate) enum Node {
 
 pub(crate) type Id = u32;
 
-/// All values of some documents.
 #[derive(Default, Debug)]
 pub(crate) struct Values {
     nodes: Vec<Node>,

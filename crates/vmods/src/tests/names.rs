@@ -143,7 +143,6 @@ fn what_udo_refuses_outside_of_vcl_init() {
     }
 }
 
-/// The Cookie field of a request after some statements.
 #[track_caller]
 fn cookies(field: &str, statements: &str, wanted: &str) {
     let mut world = World::with("import cookieplus; backend b none;", &format!("{statements} cookieplus.write();"));

@@ -20,7 +20,6 @@ fn check(url: &str, before: &str, expr: &str, wanted: &str) {
     assert_eq!(world.recv("out"), wanted, "{url}: {before} {expr}");
 }
 
-/// The URL after some statements and write().
 #[track_caller]
 fn written(url: &str, before: &str, wanted: &str) {
     check(url, &format!("{before} urlplus.write();"), "req.url", wanted);

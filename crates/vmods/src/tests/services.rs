@@ -168,7 +168,6 @@ fn json_by_paths() {
 }
 
 proptest::proptest! {
-    /// Any path into any document.
     #[test]
     fn any_json_and_any_path(json in "[\\[\\]{}\":,a-c0-9 ]{0,20}", path in "[a-c.\\[\\]0-9-]{0,10}") {
         let mut values = crate::support::values::Values::default();

@@ -12,10 +12,6 @@ use vmod_support::args::fail;
 /// Ids in the log have 30 bits.
 const LOG_IDS: i64 = 1 << 30;
 
-/// Writes one record.
-///
-/// # Errors
-/// No such tag; an id out of bounds.
 pub(super) fn write(call: &mut Call<'_>, id: i64, tag: &[u8], side: &str, text: &[u8]) -> Result<(), Failure> {
     let Some(tag) = std::str::from_utf8(tag).ok().and_then(Tag::from_name) else {
         return fail(format!("No such tag: {}", String::from_utf8_lossy(tag)));
@@ -60,7 +56,6 @@ fn parse(line: &[u8]) -> Option<(i64, &[u8], &'static str, &[u8])> {
     Some((id, tag, side, rest))
 }
 
-/// A word, and what follows the blank behind it.
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_start();
     let end = text.iter().position(|b| matches!(b, b' ' | b'\t')).unwrap_or(text.len());

@@ -27,7 +27,6 @@ use toolkit::print;
 /// Between two looks at the document.
 const PACE: Duration = Duration::from_millis(300);
 const CONNECT_TIME: Duration = Duration::from_secs(2);
-/// Between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// Time until what is confirmed and failed here is tried again.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -111,7 +110,6 @@ struct Look {
     serial: u64,
     /// The time at which its number was seen to go up; or when it was seen first.
     at: Instant,
-    /// The number was seen to go up.
     has_moved: bool,
 }
 
@@ -174,7 +172,6 @@ struct Agent {
     /// The time since which the log's server is away.
     away: Option<Instant>,
     look: Option<Look>,
-    /// Trials that are over for us.
     over: VecDeque<String>,
     inside: Option<Inside>,
     /// The version of what was confirmed and is in place here.
@@ -217,7 +214,6 @@ impl Agent {
         }
     }
 
-    /// Takes up the trial that an agent before this one was in.
     fn go_on(&mut self) -> Result<(), Wrong> {
         let kept = self.ask(&[b"fleet.kept"])?.unwrap_or_default();
         if let Some(inside) = Inside::read(kept.as_bytes()) {
@@ -343,7 +339,6 @@ impl Agent {
         self.start()
     }
 
-    /// The first worker may begin: this node has what its group runs, or can't have it.
     fn start(&mut self) -> Result<(), Wrong> {
         if !self.is_started {
             self.is_started = true;
@@ -390,7 +385,6 @@ impl Agent {
         Ok(())
     }
 
-    /// A trial that we don't take part in any more.
     fn finish_trial(&mut self, id: &str) {
         self.over.push_back(id.to_owned());
         while self.over.len() > OVER {
@@ -398,7 +392,6 @@ impl Agent {
         }
     }
 
-    /// Ends a trial that nobody tends.
     fn abandon(&mut self, rollout: &Rollout, id: &str, was: Option<&[u8]>) -> Result<(), Wrong> {
         self.leave("the roll-out isn't renewed")?;
         self.finish_trial(id);
@@ -414,7 +407,6 @@ impl Agent {
         Ok(())
     }
 
-    /// Goes back to what was in use before the trial that we take part in.
     fn leave(&mut self, why: &str) -> Result<(), Wrong> {
         let Some(inside) = self.inside.clone() else { return Ok(()) };
         let version = inside.release.version();
@@ -508,7 +500,6 @@ impl Agent {
         Ok(Ok(()))
     }
 
-    /// The present values of the parameters of a release.
     fn params_of(&mut self, release: &Release) -> Result<Vec<(String, String)>, Wrong> {
         let mut params = Vec::new();
         for name in release.params.keys() {
@@ -569,7 +560,6 @@ impl Agent {
         Ok(own.map(name).unwrap_or(active))
     }
 
-    /// Unloads the VCL of a release that isn't used, unless it is the one that is kept.
     fn discard(&mut self, release: &Release, kept: &str) -> Result<(), Wrong> {
         match &release.vcl {
             Some(vcl) if vcl.name() != kept => self.ask_words(&["vcl.discard", &vcl.name()]).map(drop),
@@ -577,7 +567,6 @@ impl Agent {
         }
     }
 
-    /// Unloads a VCL that was rolled out before.
     fn discard_named(&mut self, name: &str, present: &Release) -> Result<(), Wrong> {
         if name.starts_with("fleet_") && present.vcl.as_ref().is_some_and(|vcl| vcl.name() != name) {
             let _ = self.ask_words(&["vcl.discard", name])?;
@@ -585,7 +574,6 @@ impl Agent {
         Ok(())
     }
 
-    /// Unloads what was rolled out before and isn't used.
     fn discard_others(&mut self, present: &Release) -> Result<(), Wrong> {
         let rows = self.ask_json(&["vcl.list", "-j"])?;
         for row in rows.iter().filter(|row| row["status"] == "available") {

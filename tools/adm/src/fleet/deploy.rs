@@ -95,9 +95,9 @@ type Nodes = BTreeMap<String, Report>;
 #[derive(Debug)]
 struct View {
     nodes: Nodes,
-    /// Those that don't, and why, in words.
+    /// Nodes of the group that take no part, and why, in words.
     left_out: Vec<String>,
-    /// Seconds since that was looked at.
+    /// Age of this view in seconds.
     looked: f64,
 }
 
@@ -203,7 +203,6 @@ struct Deployer {
     connection: Connection,
     order: Order,
     rollout: Rollout,
-    /// The document's bytes, as they were written.
     written: Vec<u8>,
 }
 
@@ -393,7 +392,6 @@ impl Deployer {
         Ok(release)
     }
 
-    /// One stage after the other.
     fn stages(&mut self, nodes: &Nodes) -> Result<(), String> {
         let names: Vec<&String> = nodes.keys().collect();
         // What is already broken isn't the new version's fault.
@@ -424,7 +422,6 @@ impl Deployer {
         Ok(())
     }
 
-    /// Waits until these nodes say one of these of the trial.
     fn wait_for(&mut self, of: &BTreeSet<String>, states: &[&str]) -> Result<Nodes, String> {
         let until = Instant::now() + READY_TIME;
         loop {

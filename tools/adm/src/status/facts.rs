@@ -15,7 +15,6 @@ use crate::{Config, is_good};
 /// All of it. What is `None` couldn't be known.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Facts {
-    /// The version that its CLI says.
     pub version: Option<String>,
     /// `running`, `stopped`, ...; from shared memory when the CLI isn't there.
     pub state: Option<String>,
@@ -25,7 +24,6 @@ pub(super) struct Facts {
     pub addresses: Option<Vec<(String, String)>>,
     pub vcls: Option<Vec<Vcl>>,
     pub stores: Vec<Store>,
-    /// The counters `MAIN.*` and `MGT.*`.
     pub counters: HashMap<String, u64>,
     pub last_cause: Option<String>,
     pub descriptors: Option<Descriptors>,
@@ -173,7 +171,6 @@ impl Facts {
         self.last_cause = died.or_else(|| ask("panic.show").and_then(|text| panicked(&text)));
     }
 
-    /// The facts for programs.
     pub fn json(&self) -> Value {
         let counter = |name: &str| self.counter(name);
         json!({

@@ -10,7 +10,6 @@ pub(super) struct Descriptors {
     pub limit: Option<u64>,
 }
 
-/// The arguments a process was started with.
 pub(super) fn arguments(pid: u64) -> Option<Vec<String>> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words: Vec<_> = bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
@@ -30,7 +29,6 @@ fn limit(limits: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// A word as a shell would want it.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+.,:/@%[]".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -8,7 +8,6 @@ use super::process::quoted;
 
 /// Parameters and VCLs that are shown; of more it says how many.
 const MAX: usize = 20;
-/// Findings of the doctor that are shown.
 const MOST_WRONG: usize = 3;
 const UNKNOWN: &str = "not known";
 
@@ -52,7 +51,6 @@ pub(super) fn text(facts: &Facts) -> String {
     out
 }
 
-/// The doctor's findings, as much as fits a screen.
 fn doctor(facts: &Facts) -> Vec<String> {
     match &facts.wrong {
         None => Vec::new(),

@@ -154,7 +154,6 @@ fn version(release: &str) -> (Vec<u64>, String) {
     (numbers.filter_map(|number| number.parse().ok()).collect(), flavour.join("-"))
 }
 
-/// A module's name as the kernel writes it.
 fn module(name: &str) -> String {
     name.trim().replace('-', "_")
 }
@@ -180,7 +179,6 @@ fn lines(host: &Host, files: &[String]) -> Vec<(String, String)> {
     texts.flat_map(of_file).collect()
 }
 
-/// The words joined by single blanks.
 fn words(text: &str) -> String {
     text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }

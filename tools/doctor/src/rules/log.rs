@@ -4,7 +4,6 @@
 use crate::rule::{Area, Finding, Looked, Rule, SOUND, Severity, count, found, found_at, percent, time, when};
 use crate::traffic::{Backend, MOST_VARIANTS, SHORT_TTL, SKEW, Traffic, Url, is_static};
 
-/// Examples that a finding shows.
 const EXAMPLES: usize = 5;
 /// Fewer requests or fetches say nothing.
 const FEW: u64 = 20;

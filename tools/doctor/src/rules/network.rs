@@ -428,7 +428,6 @@ pub(super) fn driver(host: &Host, interface: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix("DRIVER=")).map(str::to_owned)
 }
 
-/// An interface's counts of packets and errors.
 struct Interface {
     name: String,
     packets: u64,

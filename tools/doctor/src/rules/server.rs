@@ -528,7 +528,6 @@ pub(super) fn counted(server: &Server, name: &str, what: &str, least: u64) -> cr
     when(n >= least, || format!("{} {what} {}", count(n), server.since()))
 }
 
-/// A finding when a parameter is above that.
 /// Failures that are worth a finding: all, or 10 and at least 1 %.
 fn is_too_many(failed: u64, all: u64) -> bool {
     failed > 0 && (failed >= all || (failed >= 10 && failed * 100 >= all))
@@ -553,7 +552,6 @@ fn all<'a>(server: &'a Server, name: &'a str) -> impl Iterator<Item = (&'a str, 
     })
 }
 
-/// Use of each store, one a line.
 fn stores(server: &Server) -> Vec<String> {
     let free = |store: &str| all(server, "g_space").find(|(name, _)| *name == store).map_or(0, |(_, n)| n);
     let bounded =

@@ -400,14 +400,12 @@ fn limit(host: &Host, name: &str) -> Result<Option<u64>, String> {
     Ok(line.split_ascii_whitespace().next().and_then(|word| word.parse().ok()))
 }
 
-/// The user and the threads of /proc/PID/status.
 fn user_and_threads(status: &str) -> Option<(u64, u64)> {
     let number =
         |name| status.lines().find_map(|line| line.strip_prefix(name)?.split_ascii_whitespace().next()?.parse().ok());
     Some((number("Uid:")?, number("Threads:")?))
 }
 
-/// True if a container hides the rest of the machine.
 pub(super) fn is_container(host: &Host) -> bool {
     let first = host.text("proc/1/comm");
     first.is_some_and(|name| !["systemd", "init", "runit", "openrc-init", "s6-svscan"].contains(&name.trim()))

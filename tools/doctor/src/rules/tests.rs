@@ -22,7 +22,6 @@ use crate::traffic::{self, Traffic, Url};
 const MANAGER: u64 = 99;
 const WORKER: u64 = 100;
 
-/// Files of a machine without faults, with their contents.
 const FILES: &[(&str, &str)] = &[
     ("proc/uptime", "1000000.00 1.00\n"),
     ("proc/version", "Linux version 6.1.0-18-amd64 (x)\n"),
@@ -110,7 +109,6 @@ const FILES: &[(&str, &str)] = &[
     ("etc/sysctl.conf", "# none\nnet.core.somaxconn = 4096\n-net.ipv4.gone = 1\nnet/core/rmem_max=4194304\n"),
 ];
 
-/// Counters of a server without faults.
 const COUNTERS: &[(&str, u64)] = &[
     ("MGT.uptime", 90_000),
     ("MGT.child_died", 0),
@@ -218,7 +216,6 @@ impl Bed {
         fs::write(path, text).expect("a file");
     }
 
-    /// Changes a file: a part of it for another.
     fn edit(&self, path: &str, from: &str, to: &str) {
         let text = fs::read_to_string(self.dir.join(path)).expect("a file of the sound host");
         assert!(text.contains(from), "{path} has no {from:?}");
@@ -276,7 +273,6 @@ fn traffic() -> Traffic {
     traffic
 }
 
-/// A function that plants a rule's fault.
 type Plant = fn(&mut Bed);
 
 const PLANTS: &[(&str, Plant)] = &[
@@ -563,7 +559,6 @@ fn each_has_a_fault_that_is_planted_and_a_name_of_its_own() {
     assert_eq!(names.len(), declared.len());
 }
 
-/// The text of one rule's finding.
 fn said(id: &str, plant: Plant) -> String {
     let mut bed = Bed::sound();
     plant(&mut bed);
@@ -629,7 +624,6 @@ fn control_groups_of_version_1_count_too() {
     assert!(said.contains("/sys/fs/cgroup/memory/a/b"), "{said}");
 }
 
-/// The limits of all control groups that the worker is in hold, not those of its own alone.
 #[test]
 fn a_control_group_above_may_be_the_tightest() {
     const OWN: &str = "sys/fs/cgroup/system.slice/varnish.service";

@@ -71,7 +71,6 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// The server, if it is one that counts certificates.
 fn with_certificates(facts: &Facts) -> Result<Option<&Server>, String> {
     let server = facts.server()?;
     Ok(server.counter("MGT.certs_loaded").is_ok().then_some(server))

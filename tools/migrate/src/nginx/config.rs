@@ -19,12 +19,10 @@ pub struct Directive {
 }
 
 impl Directive {
-    /// The directives between its braces; nothing without any.
     pub fn inside(&self) -> &[Directive] {
         self.block.as_deref().unwrap_or_default()
     }
 
-    /// Word `i`, or nothing.
     pub fn word(&self, i: usize) -> &str {
         self.words.get(i).map_or("", String::as_str)
     }

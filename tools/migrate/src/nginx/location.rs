@@ -11,7 +11,6 @@ use crate::vcl;
 
 /// The parts of the whole that one location has to know.
 pub struct Around<'a> {
-    /// Upstreams by their names.
     pub upstreams: Vec<&'a Directive>,
     /// The address at which nginx listens for what it serves itself.
     pub origin: String,
@@ -161,7 +160,6 @@ fn answered(directive: &Directive, migrated: &mut Migrated) -> Vec<String> {
     }
 }
 
-/// Timeouts of the backend.
 fn attributes(scope: &Scope<'_>) -> Attributes {
     let of = |name: &str, attribute: &str| {
         scope.one(name).and_then(|d| time(d.word(0))).map(|seconds| format!(".{attribute} = {};", duration(seconds)))

@@ -33,7 +33,6 @@ impl<'a> Scope<'a> {
         KINDS.iter().map(|kind| self.all(&format!("{kind}_{name}"))).find(|all| !all.is_empty()).unwrap_or_default()
     }
 
-    /// The last of these.
     pub fn one_of_kinds(&self, name: &str) -> Option<&'a Directive> {
         self.all_of_kinds(name).pop()
     }

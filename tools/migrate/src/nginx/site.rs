@@ -5,7 +5,6 @@ use super::config::Directive;
 use super::value::Side;
 use crate::vcl;
 
-/// A server: its names, whether it speaks TLS, and its ports.
 pub struct Site<'a> {
     pub server: &'a Directive,
     /// From 1 on, for names in VCL.
@@ -75,7 +74,6 @@ impl<'a> Site<'a> {
         Site { server, number, names: names.collect(), listens }
     }
 
-    /// The addresses and ports that it listens on.
     pub fn listens(&self) -> &[Listen] {
         &self.listens
     }
@@ -137,7 +135,6 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The way in which a location is told from the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// An exact path: `= /path`.

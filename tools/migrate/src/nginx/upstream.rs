@@ -9,7 +9,6 @@ use crate::vcl;
 /// Timeouts of a backend, as VCL's attributes.
 pub type Attributes = Vec<String>;
 
-/// A backend as VCL declares it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Backend {
     name: String,
@@ -50,7 +49,6 @@ impl Backends {
         expression
     }
 
-    /// Declares a backend for an address; gives its name.
     fn add(&mut self, name: &str, address: &str, is_tls: bool, attributes: &Attributes) -> String {
         let (host, port) = match address.strip_prefix("unix:") {
             Some(path) => (path.trim_end_matches(':'), ""),

@@ -11,7 +11,6 @@ pub enum Side {
 }
 
 impl Side {
-    /// The variable, `req` or `bereq`.
     pub fn head(self) -> &'static str {
         match self {
             Side::Client => "req",
@@ -19,7 +18,6 @@ impl Side {
         }
     }
 
-    /// The path of the URL, without its query.
     pub fn path(self) -> String {
         format!("regsub({}.url, \"\\?.*$\", \"\")", self.head())
     }

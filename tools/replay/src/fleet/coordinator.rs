@@ -32,7 +32,6 @@ use crate::target::Addresses;
 
 /// Figures of workers that wait to be taken in.
 const MAX_WAITING: usize = 1024;
-/// Longest time of connecting to a worker.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Longest wait for the first requests before a part begins.
 const FIRST: Duration = Duration::from_millis(500);
@@ -49,7 +48,6 @@ enum Heard {
 struct Member {
     /// Address of the worker as given.
     name: String,
-    /// Figures of each stream.
     stats: Vec<Stats>,
     cpu: f64,
     ns: u64,
@@ -59,11 +57,9 @@ struct Member {
     /// True if it takes part in this part.
     is_asked: bool,
     heard: Instant,
-    /// The last second of which it told.
     second: Option<u64>,
     /// Time since which it can't be written to. Its last messages may still be on their way.
     deaf: Option<Instant>,
-    /// The reason why it is lost.
     lost: Option<String>,
 }
 
@@ -116,7 +112,6 @@ impl<'o> Coordinator<'o> {
         Ok(coordinator)
     }
 
-    /// Tells the workers which streams there are, and begins to deal.
     fn open(&mut self) -> Result<(), String> {
         let o = self.options;
         let n = self.members.len();
@@ -174,7 +169,6 @@ impl<'o> Coordinator<'o> {
         Ok(told)
     }
 
-    /// Has the workers that are there begin; how many they are.
     fn begin(&mut self, pace: Pace, limits: &Limits) -> usize {
         let living = self.seats.living();
         for (i, &at) in living.iter().enumerate() {
@@ -194,7 +188,6 @@ impl<'o> Coordinator<'o> {
         living.len()
     }
 
-    /// Takes in all that came.
     fn hear_all(&mut self) {
         while let Ok((at, heard)) = self.heard.try_recv() {
             let heard_well = match heard {
@@ -427,7 +420,6 @@ impl Shared {
     }
 }
 
-/// A worker's line of the report.
 fn row(m: &Member) -> Value {
     let seconds = m.ns as f64 / 1e9;
     let (answers, failed) = m.stats.iter().fold((0, 0), |(a, f), s| (a + s.answers, f + s.failed()));
@@ -455,7 +447,6 @@ fn share(pace: Pace, i: usize, n: usize) -> (Pace, u64) {
     }
 }
 
-/// Connects to a worker, and sees that it is one.
 fn reach(name: &str, secret: &[u8]) -> std::io::Result<TcpStream> {
     let found: Vec<SocketAddr> = name.to_socket_addrs()?.collect();
     let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);

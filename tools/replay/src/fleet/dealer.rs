@@ -49,7 +49,6 @@ pub struct Seats {
 }
 
 impl Seats {
-    /// These workers, each alive.
     pub fn new(lines: Vec<TcpStream>, addresses: Addresses) -> Seats {
         let seat = Seat {
             is_alive: true,
@@ -70,19 +69,18 @@ impl Seats {
         self.lock().seats[at].clone()
     }
 
-    /// Those that are there.
     pub fn living(&self) -> Vec<usize> {
         self.lock().seats.iter().enumerate().filter(|(_, seat)| seat.is_alive).map(|(at, _)| at).collect()
     }
 
-    /// One is gone; whether it was there.
+    /// Removes a worker that is gone; returns whether it was there.
     pub fn lose(&self, at: usize) -> bool {
         let was = std::mem::replace(&mut self.lock().seats[at].is_alive, false);
         self.changed.notify_all();
         was
     }
 
-    /// One has begun a batch.
+    /// Notes that a worker has begun a batch.
     pub fn credit(&self, at: usize, stream: usize, generation: u32) {
         let mut inner = self.lock();
         if inner.generation[stream] == generation {
@@ -144,7 +142,6 @@ impl Seats {
     }
 }
 
-/// The dealer of one stream, from its source's beginning to its end.
 enum Credit {
     Taken,
     NoneLeft,
@@ -158,7 +155,6 @@ pub struct Dealer {
     pub told: Arc<ReaderReport>,
     pub seats: Arc<Seats>,
     pub stream: usize,
-    /// Generation of the source.
     pub generation: u32,
     pub to: Vec<usize>,
     /// The log's clock is heeded.
@@ -180,7 +176,6 @@ impl Hand {
 }
 
 impl Dealer {
-    /// Deals until the source ends.
     pub fn run(self) {
         let hand = |at: &usize| Hand { at: *at, batch: Batch::default(), is_gone: false };
         let mut hands: Vec<Hand> = self.to.iter().map(hand).collect();

@@ -23,7 +23,6 @@ enum Role {
     Coordinator,
 }
 
-/// Random bytes of both ends.
 struct Nonces {
     worker: String,
     coordinator: String,
@@ -147,7 +146,6 @@ mod tests {
 
     use super::*;
 
-    /// Result of each end.
     fn check(worker: &str, coordinator: &str, busy: Option<&str>) -> (String, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

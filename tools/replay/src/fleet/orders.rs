@@ -14,7 +14,6 @@ use crate::stream::Keep;
 /// The longest time that is believed, in nanoseconds.
 const MAX_NS: u64 = 1 << 60;
 
-/// A stream that a worker is to have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OpenStream {
     pub name: String,
@@ -25,13 +24,9 @@ pub struct OpenStream {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Open {
-    /// Streams, at most [`MAX_STREAMS`].
     pub streams: Vec<OpenStream>,
-    /// Number of slowest requests to report.
     pub top: usize,
-    /// Seed of all random numbers.
     pub seed: u64,
-    /// TLS settings, where a request may need TLS.
     pub trust: Option<Trust>,
 }
 
@@ -56,7 +51,6 @@ impl Open {
         json!({"streams": streams.collect::<Value>(), "top": self.top, "seed": self.seed, "trust": trust})
     }
 
-    /// Parses what [`Open::json`] wrote.
     pub fn parse(value: &Value) -> Option<Open> {
         let stream = |s: &Value| {
             let most = match &s["most"] {

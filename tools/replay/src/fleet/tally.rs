@@ -9,10 +9,8 @@ use crate::stats::{Second, Stats, Times};
 
 /// More than any run counts; sums of as many as there may be workers stay numbers.
 const MAX_COUNT: u64 = 1 << 48;
-/// Longest URL that goes over the wire.
 const MAX_URL: usize = 1000;
 
-/// A figure of one number.
 type Sum = (&'static str, fn(&mut Stats) -> &mut u64);
 
 const SUMS: [Sum; 11] = [
@@ -29,7 +27,6 @@ const SUMS: [Sum; 11] = [
     ("unsent", |s| &mut s.unsent),
 ];
 
-/// A figure of times.
 type Distribution = (&'static str, fn(&mut Stats) -> &mut Times);
 
 const DISTRIBUTIONS: [Distribution; 5] = [
@@ -40,7 +37,6 @@ const DISTRIBUTIONS: [Distribution; 5] = [
     ("handshake", |s| &mut s.handshake),
 ];
 
-/// A figure that is a text.
 type Text = (&'static str, fn(&mut Stats) -> &mut Option<String>);
 
 const TEXTS: [Text; 2] = [("agreed", |s| &mut s.agreed), ("tls_failure", |s| &mut s.tls_failure)];
@@ -124,7 +120,6 @@ fn times(value: &Value) -> Option<Times> {
     Some(out)
 }
 
-/// Adds what another process counted.
 pub fn add(to: &mut Stats, from: &Stats) {
     let mut from = from.clone();
     for (_, of) in SUMS {

@@ -22,7 +22,6 @@ pub enum Kind {
     Welcome,
     /// A worker refuses, and says why.
     No,
-    /// The streams of a run.
     Open,
     /// The source begins anew.
     Refill,
@@ -92,18 +91,10 @@ impl Frame {
         Ok((usize::from(fields.array::<1>()?[0]), fields.u32()?))
     }
 
-    /// The JSON in it.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn value(&self) -> io::Result<Value> {
         serde_json::from_slice(&self.payload).map_err(|_| broken())
     }
 
-    /// Writes it.
-    ///
-    /// # Errors
-    /// The operating system's word.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let letter = LETTERS.iter().find(|(kind, _)| *kind == self.kind).map_or(b'?', |(_, letter)| *letter);
         let mut bytes = Vec::with_capacity(self.payload.len() + 5);
@@ -139,7 +130,6 @@ pub fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "what comes is not of this protocol")
 }
 
-/// Requests of a stream on their way to a worker.
 pub fn batch(stream: usize, generation: u32, batch: &Batch) -> Frame {
     let mut frame = Frame::of_stream(Kind::Batch, stream, generation);
     let out = &mut frame.payload;
@@ -154,10 +144,10 @@ pub fn batch(stream: usize, generation: u32, batch: &Batch) -> Frame {
     frame
 }
 
-/// Reads them; `addresses`: so many are known.
+/// Reads the requests of a batch; `addresses`: so many are known.
 ///
 /// # Errors
-/// They are none.
+/// The frame holds no batch.
 pub fn read_batch(frame: &Frame, addresses: usize) -> io::Result<Batch> {
     let mut fields = Fields(&frame.payload);
     fields.array::<5>()?;
@@ -185,7 +175,6 @@ pub fn read_batch(frame: &Frame, addresses: usize) -> io::Result<Batch> {
     Ok(Batch { bytes: fields.0.to_vec(), asks })
 }
 
-/// Numbers one after the other.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {

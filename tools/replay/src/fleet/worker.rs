@@ -179,7 +179,7 @@ struct Feed {
     generation: u32,
 }
 
-/// The reading thread's side.
+/// The reading thread's side of a worker.
 struct Inbox {
     feeds: Vec<Feed>,
     addresses: Addresses,
@@ -277,7 +277,7 @@ impl Inbox {
     }
 }
 
-/// The main thread's side.
+/// The main thread's side of a worker.
 struct Session<'a> {
     out: SyncSender<Frame>,
     streams: Vec<Stream>,
@@ -340,7 +340,6 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Tells that a batch was begun.
     fn credits(&self, stream: usize, generation: u32) -> Box<dyn Fn()> {
         let out = self.out.clone();
         Box::new(move || {

@@ -38,10 +38,6 @@ impl Response {
         self.has_begun
     }
 
-    /// Takes what came.
-    ///
-    /// # Errors
-    /// It is no answer.
     pub fn take(&mut self, bytes: &[u8], heads: &mut Heads) -> Result<(), Fault> {
         self.has_begun |= !bytes.is_empty();
         if self.held.is_empty() {
@@ -79,7 +75,6 @@ impl Response {
         if self.has_head { Fault::Truncated } else { Fault::Reset }
     }
 
-    /// Goes as far as the input allows: bytes used.
     fn run(&mut self, input: &[u8], heads: &mut Heads) -> Result<usize, Fault> {
         let mut at = 0;
         loop {
@@ -141,7 +136,6 @@ mod tests {
         out
     }
 
-    /// Compares the result for these pieces, however they are cut.
     fn check(pieces: &[Vec<u8>], to_head: bool, want: &str) {
         let bytes = pieces.concat();
         for step in [1, 3, 7, 1000] {

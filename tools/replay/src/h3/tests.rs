@@ -17,7 +17,6 @@ const STEPS: u64 = 60_000;
 /// Actions of a server once a request is there.
 type Script<'a> = &'a mut dyn FnMut(&mut Connection, StreamId);
 
-/// Both ends of a connection.
 struct Pair {
     client: Http3,
     heads: Heads,
@@ -127,7 +126,6 @@ impl Pair {
         }
     }
 
-    /// The result of a request whose server does as `script` says.
     fn ask(&mut self, request: &[u8], script: Script<'_>) -> Result<Answer, Fault> {
         let is_head = request.starts_with(b"HEAD");
         self.client.begin(request, is_head, &mut self.heads, self.now)?;
@@ -155,7 +153,6 @@ fn shown(result: Result<Answer, Fault>) -> String {
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-A: b\r\n\r\n";
 
-/// Says all that, and ends the stream.
 fn say(quic: &mut Connection, stream: StreamId, bytes: &[u8]) {
     assert_eq!(quic.send_stream(stream).write(bytes), Ok(bytes.len()));
     quic.send_stream(stream).finish().unwrap();

@@ -138,7 +138,6 @@ impl Sender {
         self.queue.borrow().waiting.iter().map(|points| points.count).sum()
     }
 
-    /// Flushes that couldn't be sent when it was their time.
     pub fn failures(&self) -> u64 {
         self.queue.borrow().failures
     }

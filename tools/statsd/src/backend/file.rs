@@ -47,7 +47,6 @@ fn six_places(out: &mut Vec<u8>, value: f64) {
     write!(out, "{value:.6}").expect("a vector takes every byte");
 }
 
-/// Appends to the file, which is made when it isn't there.
 pub fn append(path: &Path, lines: &[u8]) -> io::Result<()> {
     if lines.is_empty() {
         return Ok(());

@@ -49,7 +49,6 @@ impl Points {
         }
     }
 
-    /// Appends the points as they travel.
     pub fn payload(&self, carbon: Carbon, out: &mut Vec<u8>) {
         for chunk in &self.chunks {
             match carbon {

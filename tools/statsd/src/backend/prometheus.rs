@@ -122,7 +122,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// The metrics now: what flushes added up to, and what came since.
     pub fn fill(&mut self, store: &Store, totals: &Totals) {
         for (name, total) in totals.counters.iter() {
             self.add(Kind::Counter, name, "", None, *total);
@@ -149,7 +148,6 @@ impl Page {
         }
     }
 
-    /// A metric about the server itself.
     pub fn own(&mut self, name: &str, counts: bool, value: f64) {
         self.add(if counts { Kind::Counter } else { Kind::Gauge }, name.as_bytes(), "", None, value);
     }

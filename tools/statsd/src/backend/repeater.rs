@@ -15,11 +15,8 @@ use crate::config::Repeater as Config;
 
 /// The most bytes that wait for one TCP target.
 const BUFFER_BYTES: usize = 8 << 20;
-/// Interval of sending over TCP.
 const TCP_PERIOD: Duration = Duration::from_millis(10);
-/// Interval of looking up targets' names.
 const LOOKUP_PERIOD: Duration = Duration::from_secs(30);
-/// Pause after a failure of a TCP target.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Time limit of a TCP target for connecting and for taking bytes.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -16,7 +16,6 @@ const READ_BYTES: usize = 64 * 1024;
 
 #[derive(Clone, Debug)]
 pub struct Sink {
-    /// The main thread's shard.
     pub shard: SharedShard,
     pub repeater: SharedRepeater,
 }
@@ -61,7 +60,6 @@ enum Event<'a> {
     Overlong(&'a [u8]),
 }
 
-/// Cuts a stream into packets.
 #[derive(Debug, Default)]
 struct Framer {
     buffer: Vec<u8>,

@@ -21,7 +21,6 @@ const NAP: Duration = Duration::from_millis(1);
 const SHORTEST_NAP: Duration = Duration::from_micros(80);
 /// Bytes that the kernel charges for a small datagram against the buffer (measured).
 pub const CHARGE: usize = 832;
-/// Pause after an error of a socket.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug)]

@@ -17,7 +17,6 @@ use super::{Server, diagnose, text};
 use crate::judge::Location;
 use crate::texts::{self, Part};
 
-/// The position that a request points at.
 struct RequestTarget {
     /// The file with which the VCL begins.
     root: String,

@@ -28,7 +28,6 @@ const PROPERTY: u8 = 10;
 const KEYWORD: u8 = 14;
 const CONSTANT: u8 = 21;
 
-/// The declaration of `name`, and its text.
 pub(super) fn declaration<'a>(parts: &'a [Part], name: &str) -> Option<(&'a Part, &'a Declaration)> {
     parts.iter().find_map(|part| part.outline.declarations.iter().find(|d| d.name == name).map(|d| (part, d)))
 }
@@ -130,7 +129,6 @@ fn hover_old(dialect: Dialect, name: &str, location: &CursorContext) -> Option<S
     Some(code(form, text))
 }
 
-/// Completions at `location`, after the text `typed`.
 pub(super) fn complete(parts: &[Part], dialect: Option<Dialect>, typed: &str, location: &CursorContext) -> Vec<Item> {
     if location.in_string || location.in_comment {
         return Vec::new();
@@ -217,7 +215,6 @@ fn heads(items: &[Item]) -> Vec<String> {
     all.map(|item| item.label.clone()).collect()
 }
 
-/// Headers that many VCLs use.
 const COMMON_FIELDS: [&str; 22] = [
     "Accept",
     "Accept-Encoding",

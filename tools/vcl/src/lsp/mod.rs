@@ -100,7 +100,6 @@ fn send(message: &Value) -> Result<(), String> {
 enum State {
     New,
     Serving,
-    /// The client has sent `shutdown`.
     Down,
 }
 
@@ -111,12 +110,9 @@ impl State {
     }
 }
 
-/// Capabilities of the client.
 struct Client {
     encoding: Encoding,
-    /// The client shows related places of a diagnostic.
     related: bool,
-    /// The client supports tags of diagnostics.
     tags: bool,
 }
 
@@ -126,7 +122,6 @@ struct Server<'a> {
     client: Client,
     /// Published findings of each file, by the file that was compiled.
     found: BTreeMap<String, ByFile>,
-    /// Texts that changed since the last check.
     changed: BTreeSet<String>,
     state: State,
 }
@@ -231,7 +226,6 @@ impl Server<'_> {
         send(&published(&doc.uri, &Value::Null, left))
     }
 
-    /// Compiles the VCLs of changed texts and sends the findings to the editor.
     fn tell_changes(&mut self) -> Result<(), String> {
         let changed = std::mem::take(&mut self.changed);
         let mut files = changed.clone();

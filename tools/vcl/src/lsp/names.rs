@@ -67,7 +67,6 @@ pub(super) fn uses(part: &Part, target: &Target) -> Vec<Range<usize>> {
     found.collect()
 }
 
-/// The ranges of the declarations of `target` in `part`.
 pub(super) fn declarations(part: &Part, target: &Target) -> Vec<Range<usize>> {
     let Target::Declared(_, name) = target else { return Vec::new() };
     part.outline.declarations.iter().filter(|d| d.name == *name).map(|d| d.at.clone()).collect()

@@ -5,7 +5,6 @@ use std::io::{self, BufRead, Read, Write};
 
 use serde_json::{Value, json};
 
-/// Maximum length of a header line, in bytes.
 const MAX_HEADER: u64 = 8 << 10;
 /// Maximum length of a message, in bytes.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -30,7 +29,6 @@ impl Refusal {
     }
 }
 
-/// A message from the client.
 #[derive(Debug, PartialEq)]
 pub(super) enum Incoming {
     Request {
@@ -102,10 +100,6 @@ pub(super) fn parse(body: &[u8]) -> Incoming {
     }
 }
 
-/// Sends a message.
-///
-/// # Errors
-/// Writing to the stream failed.
 pub(super) fn write(out: &mut dyn Write, message: &Value) -> io::Result<()> {
     let body = message.to_string();
     write!(out, "Content-Length: {}\r\n\r\n{body}", body.len())?;

@@ -23,7 +23,6 @@ const GAUGES: &[Row] = &[
     ("start_time_seconds", "started", "When the node's worker began, in seconds since 1970, by node"),
 ];
 
-/// Adds the output of `fleet.nodes -j`.
 pub fn add(out: &mut Exposition, said: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (fleet, own) = (text(&said["name"]), text(&said["node"]));

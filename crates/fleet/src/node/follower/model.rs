@@ -24,19 +24,15 @@ struct Log {
 struct World {
     log: Log,
     saved: Log,
-    /// Number of entries ever acknowledged.
     acknowledged: u64,
     /// Those that no log has any more and that the node hadn't carried out: nobody can know of them.
     unknowable: BTreeSet<u64>,
-    /// Objects that the node has stored.
     stored: BTreeSet<u64>,
-    /// The position that is kept with it.
     kept: Option<Position>,
     gate: Option<Gate>,
     /// Steps until the connection breaks, and entries that others append meanwhile.
     steps: u32,
     others: u32,
-    /// Entries that come at once.
     at_once: usize,
     /// The node has been given all that the log has, over this connection.
     is_caught_up: bool,
@@ -169,20 +165,16 @@ impl Applier for Bed {
 
 #[derive(Clone, Debug)]
 enum Turn {
-    /// Others append so many entries.
     Append(u32),
     /// The node is connected for so many steps, while others append so many.
     Follow(u32, u32),
-    /// Entries come in batches of so many from now on.
     AtOnce(usize),
     /// The node dies, and its successor has what is kept.
     Die,
-    /// The log forgets so many of its oldest.
     Trim(u32),
     Save,
     /// The log is what it was when it was saved.
     PutBack,
-    /// The log begins anew.
     Replace,
 }
 

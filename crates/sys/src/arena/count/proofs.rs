@@ -19,7 +19,6 @@ use crate::atomic::model::{Weakness, fails_when, holds};
 /// A class of slots that take whole pages: a slab has one.
 const BIG: u8 = 0;
 
-/// One slot, and the books of two processes.
 struct Slot {
     counts: [Count; 2],
     bytes: UnsafeCell<u64>,
@@ -86,7 +85,6 @@ fn drop_and_reuse() {
     assert_eq!(freed.iter().sum::<usize>(), 1, "one of them had the last handle");
 }
 
-/// A handle that is cloned while another one is dropped counts.
 fn clone_and_drop() {
     let (slot, place) = Slot::new(1);
     slot.counts[0].add();

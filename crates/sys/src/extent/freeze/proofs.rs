@@ -15,7 +15,6 @@ use crate::atomic::model::{Weakness, fails_when, holds};
 struct Region {
     list: Mutex<()>,
     freeze: Freeze,
-    /// One word for each thread.
     table: [UnsafeCell<u32>; 2],
 }
 
@@ -27,7 +26,6 @@ impl Region {
         Arc::new(region)
     }
 
-    /// Takes pages, if any may be taken, and enters them in the table.
     fn change(&self, own: usize) -> u32 {
         {
             let _list = self.list.lock().unwrap();

@@ -217,7 +217,6 @@ fn read(call: &mut Call<'_>, given: &ShardArgs<'_>, name: &str, func: &str) -> R
     Ok(layer)
 }
 
-/// Calls `then` with the sources of keys in this call's transaction.
 fn with_source<T>(call: &mut Call<'_>, then: impl FnOnce(&KeySource<'_>) -> T) -> T {
     let has_bereq = has_bereq(call.method);
     let digest = match has_bereq.then(|| call.ctx.get(Var::BereqHash)) {

@@ -135,7 +135,6 @@ fn blob_key(blob: &Blob) -> u32 {
 #[derive(Debug)]
 pub(in super::super) struct Param {
     pub(super) name: String,
-    /// Parameters for all of the VCL.
     pub(super) vcl: Mutex<Layer>,
 }
 
@@ -144,7 +143,6 @@ impl Param {
         Param { name: name.to_owned(), vcl: Mutex::default() }
     }
 
-    /// The parameters for this task.
     pub(in super::super) fn layer(&self, task: &(impl TaskValues + ?Sized)) -> Layer {
         let vcl = *self.vcl.lock();
         own(task, self).map_or(vcl, |own: Layer| own.over(vcl))

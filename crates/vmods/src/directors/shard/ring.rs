@@ -44,7 +44,6 @@ pub(super) enum Task {
 /// Points on the ring are 32-bit numbers; there are at most so many, as a bound on memory (16 MB).
 const MAX_POINTS: u64 = 2_000_000;
 
-/// Members, and the points that stand for them, in order.
 #[derive(Default)]
 pub(super) struct Ring {
     pub(super) members: Vec<Member>,
@@ -56,14 +55,11 @@ pub(super) struct Ring {
     pub(super) debug: u32,
 }
 
-/// Log what is looked up.
 const DEBUG_LOOKUP: u32 = 1;
 /// Log the points after each change.
 const DEBUG_CIRCLE: u32 = 2;
-/// Log how rampup and warmup were weighed.
 const DEBUG_RAMP: u32 = 4;
 
-/// Input for a choice from the transaction.
 pub(super) trait ChoiceInput {
     fn now(&self) -> Real;
     fn health(&mut self, member: &Arc<dyn Director>) -> Health {

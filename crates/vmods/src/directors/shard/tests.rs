@@ -26,7 +26,6 @@ fn bed(names: &[&str], replicas: i64) -> Bed {
 }
 
 impl Bed {
-    /// The member chosen for a key.
     fn pick(&self, layer: Layer) -> String {
         self.pick_with(layer, 0.5)
     }
