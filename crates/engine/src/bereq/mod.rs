@@ -111,7 +111,7 @@ pub(crate) enum BereqBody {
     Gone,
 }
 
-/// A fetch.
+/// A fetch: a backend request with all its tries.
 pub struct Bereq {
     pub(crate) sess: Rc<Sess>,
     pub(crate) engine: Arc<Engine>,
@@ -161,7 +161,6 @@ pub struct Bereq {
     pub(crate) received_status: u16,
     /// The reason for making an error instead of a response.
     pub(crate) cause: Option<Box<Cause>>,
-    /// The second tier.
     pub(crate) peer: peer::PeerState,
     /// `bereq.rfc9111`: that RFC says what becomes of the response.
     pub(crate) rfc9111: bool,

@@ -21,7 +21,7 @@ use crate::pool;
 /// State of a fetch with respect to the tier's other members.
 #[derive(Debug, Default)]
 pub(crate) struct PeerState {
-    /// `bereq.peers`
+    /// The value of `bereq.peers`.
     pub may_ask: bool,
     /// An owner is being asked, or has answered.
     pub is_asked: bool,
@@ -164,7 +164,7 @@ impl Bereq {
         Ok(())
     }
 
-    /// Nobody was asked.
+    /// Restores the state in which nobody was asked.
     fn forget_owner(&mut self) {
         let unread = self.has_body();
         self.end_link(unread.then_some(SessClose::RespClose));

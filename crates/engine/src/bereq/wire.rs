@@ -25,7 +25,7 @@ pub(super) enum Failure {
     Refused,
     /// Not a byte of a response had come, for that reason: with a pooled connection another try is in order.
     Early(Fault<'static>),
-    /// The backend's fault.
+    /// Any other fault of the backend: no other try is made.
     Late(Fault<'static>),
     /// Not the backend's fault: the client is gone, or its request's body broke off.
     Aborted,

@@ -8,7 +8,6 @@ use storage::Buf;
 use super::esi::Adapter;
 use crate::transport::Transport;
 
-/// See the module.
 pub(super) struct Downstream {
     pub chain: Chain,
     pub adapter: Adapter,

@@ -111,7 +111,6 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) enum Source {
     Object(ObjRef),
-    /// Bytes made here.
     Made(Vec<u8>),
 }
 

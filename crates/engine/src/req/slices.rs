@@ -30,7 +30,6 @@ const LOOKS: u32 = 16;
 
 pub(crate) struct SlicedDelivery {
     set: SliceSet,
-    /// The object's.
     digest: Digest,
     head: ObjRef,
     /// Slices that were found or are being fetched ahead of their turn, in order.

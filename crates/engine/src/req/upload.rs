@@ -49,7 +49,7 @@ impl Upload {
         matches!(self.expect, Expect::Expected { .. })
     }
 
-    /// `std.late_100_continue()`
+    /// Implements `std.late_100_continue()`.
     pub(crate) fn set_late(&mut self, is_late: bool) {
         if let Expect::Expected { late } = &mut self.expect {
             *late = is_late;

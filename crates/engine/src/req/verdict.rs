@@ -17,14 +17,13 @@ use vrt::{Action, Method, SourceLocation};
 use super::Req;
 use super::reason::Reason;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// The object found is the response.
     Hit { in_grace: bool },
     /// `vcl_hit` wants a fresh object in the place of what was found. No reason is declared for that: it counts as a hit.
     Refetch,
-    /// Anything else.
+    /// The cache doesn't have the response, or VCL decided otherwise.
     NoHit { found: FoundKind, reason: Reason },
 }
 

@@ -16,7 +16,6 @@ const STEPS: usize = 8;
 /// Bytes queued further out above which nothing more is made.
 const AHEAD_BYTES: usize = 256 * 1024;
 
-/// See the module.
 pub(super) struct ChildTransport<'a> {
     down: &'a mut Downstream,
     outer: &'a mut dyn Transport,

@@ -15,7 +15,6 @@ use message::Head;
 
 use crate::req::transmit::DeliveryFailure;
 
-/// See the module.
 pub(crate) enum EsiContext {
     Client,
     Page(Rc<Top>),
