@@ -71,12 +71,10 @@ type Slot = OwnedSemaphorePermit;
 /// Time limit for the first bytes of a new connection (preamble, PROXY header). They fit any send buffer.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The first time that isn't zero.
 fn first_set(times: [Duration; 3]) -> Duration {
     times.into_iter().find(|time| !time.is_zero()).unwrap_or(Duration::ZERO)
 }
 
-/// A version 2 header without addresses.
 const PROXY_V2_LOCAL: [u8; 16] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10, 0x20, 0, 0, 0];
 
 /// The PROXY header of `version`. Without `ends`, it has no addresses.
@@ -146,7 +144,6 @@ impl Backend {
         &self.counters
     }
 
-    /// True if there is no server and a service responds instead.
     pub fn is_service(&self) -> bool {
         self.service.is_some()
     }
@@ -271,14 +268,12 @@ impl Backend {
         }
     }
 
-    /// Records that the backend has sent a response.
     pub fn answers(&self) {
         if self.trouble.answers() {
             self.tell("answers again");
         }
     }
 
-    /// Records that the probe judges the backend healthy.
     pub(crate) fn is_probed_healthy(&self) {
         if self.trouble.is_healthy() {
             self.tell("healthy again");
@@ -306,7 +301,6 @@ impl Backend {
         }
     }
 
-    /// Returns an HTTP/1 connection.
     async fn connect_http1(&self, opts: &ConnectOpts<'_>, slot: Option<Slot>) -> Result<Conn, OpenError> {
         let header = proxy_header(self.spec.proxy_header, opts.ends.as_ref(), opts.authority);
         // A PROXY header is sent only at the beginning of a connection.
@@ -458,7 +452,6 @@ impl Backend {
         self.pool.name.as_ref().map_or_else(String::new, |name| name.host().to_owned())
     }
 
-    /// The addresses to connect to, in order.
     fn targets(&self, params: &Params) -> Vec<Target> {
         match &self.pool.name {
             Some(name) => {

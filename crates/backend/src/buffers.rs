@@ -4,9 +4,7 @@
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
-/// Maximum number of buffers that a thread keeps.
 const KEPT: usize = 16;
-/// Maximum size of a kept buffer, in bytes.
 const BUFFER_BYTES: usize = 128 * 1024;
 
 thread_local! {
@@ -22,7 +20,6 @@ pub fn take() -> Vec<u8> {
     POOL.with(|pool| pool.borrow_mut().pop()).unwrap_or_default()
 }
 
-/// Returns a buffer to the thread's pool.
 pub fn leave(mut buffer: Vec<u8>) {
     if buffer.capacity() == 0 || buffer.capacity() > BUFFER_BYTES {
         return;
@@ -37,7 +34,6 @@ pub fn leave(mut buffer: Vec<u8>) {
     });
 }
 
-/// A buffer that goes back to the pool when it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer(Vec<u8>);
 

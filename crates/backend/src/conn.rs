@@ -27,7 +27,6 @@ enum Protocol {
     Http1(Http1),
     /// A stream of an HTTP/2 connection that is shared with others.
     Http2(Http2),
-    /// An exchange with a service.
     Other(Box<dyn Exchange>),
 }
 
@@ -47,7 +46,6 @@ impl Deref for Label {
     }
 }
 
-/// A user of a backend, counted until it is dropped.
 struct User(Arc<Backend>);
 
 impl User {

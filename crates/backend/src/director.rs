@@ -20,7 +20,6 @@ const MAX_CALLS: u32 = 10_000;
 
 /// Facts about the transaction that a director may look at while it chooses. The engine implements it.
 pub trait ResolveCtx {
-    /// Wall-clock time of the transaction.
     fn now(&self) -> Real;
     /// Value that a module keeps with the task whose VCL runs (in `vcl_pipe` the client's request), by its type and a
     /// key.
@@ -49,7 +48,6 @@ pub trait ResolveCtx {
     }
 }
 
-/// Health and when it last changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Health {
     pub ok: bool,
@@ -71,14 +69,12 @@ impl Summary {
     pub const UNWATCHED: Summary = Summary { good: 0, of: 0, healthy: true };
 }
 
-/// Events of the VCL that a director belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The VCL may get requests from now on: counters are shown, and probes run.
     Warm,
     /// The VCL gets no more requests: counters are hidden, and probes stop.
     Cold,
-    /// The VCL is being discarded.
     Discard,
 }
 
@@ -101,7 +97,6 @@ impl DirectorBase {
         }
     }
 
-    /// A new base with the same name and verdict.
     pub(crate) fn like(other: &DirectorBase) -> Self {
         Self {
             cli_name: other.cli_name.clone(),
@@ -173,7 +168,6 @@ fn nested<T>(call: impl FnOnce() -> T) -> Option<T> {
 /// and, if health depends on something, [`own_health`](Director::own_health); call [`resolve`](Director::resolve) and
 /// [`healthy`](Director::healthy), also for members.
 pub trait Director: Send + Sync {
-    /// Name and administrator's verdict.
     fn base(&self) -> &DirectorBase;
 
     /// `backend`, `round-robin`, `fallback`, ...: the `type` of `backend.list -j`.
@@ -193,7 +187,6 @@ pub trait Director: Send + Sync {
         self.own_health(ctx.now())
     }
 
-    /// The columns Probe and Health of `backend.list`.
     fn summary(&self, now: Real) -> Summary {
         match self.own_health(now) {
             Some(health) => Summary { good: 0, of: 0, healthy: health.ok },
@@ -217,7 +210,6 @@ pub trait Director: Send + Sync {
         None
     }
 
-    /// The VCL goes warm, cold or away.
     fn event(&self, event: Event) {
         let _ = event;
     }
@@ -229,7 +221,6 @@ pub trait Director: Send + Sync {
         self.base().name()
     }
 
-    /// The backend for this transaction.
     fn resolve(&self, ctx: &dyn ResolveCtx) -> Option<Arc<Backend>> {
         nested(|| self.choose(ctx)).flatten()
     }

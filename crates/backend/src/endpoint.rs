@@ -21,7 +21,6 @@ pub struct Endpoint {
     pub name: Option<(String, u16)>,
     /// `.preamble`: sent first on every new connection.
     pub preamble: Vec<u8>,
-    /// Version of HTTP (`.proto`).
     pub proto: OriginProto,
     pub tls: Option<Result<Origin, String>>,
 }
@@ -29,9 +28,7 @@ pub struct Endpoint {
 /// The reason why a name has no endpoint. VCL turns it into the compile error that Varnish writes.
 #[derive(Debug)]
 pub enum ResolveError {
-    /// The name or port can't be looked up.
     Lookup(std::io::Error),
-    /// The name has no address.
     Nothing,
     /// More than one address of a family: the two that differ.
     TooMany(SocketAddr, SocketAddr),
@@ -59,7 +56,6 @@ impl Endpoint {
         Self { path: Some(path.into()), ..Self::default() }
     }
 
-    /// An endpoint whose name is looked up at run time.
     pub fn named(host: &str, port: u16) -> Self {
         Self { name: Some((host.to_owned(), port)), ..Self::default() }
     }

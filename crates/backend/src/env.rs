@@ -97,7 +97,6 @@ pub struct HeapServices {
     pub error_log: Mutex<Vec<String>>,
     pub notice_log: Mutex<Vec<String>>,
     pub operator_log: Mutex<Vec<String>>,
-    /// The resolver's names with their addresses.
     pub hosts: Mutex<HashMap<String, Vec<SocketAddr>>>,
 }
 

@@ -9,7 +9,6 @@ use tables::proxy_error::ProxyError;
 
 use crate::{Fault, Params};
 
-/// The reason why there is no connection to a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectError {
     /// The probe or the administrator says it is sick.
@@ -35,7 +34,6 @@ pub enum ConnectError {
         /// The error number that varnishd reports for it, if any.
         errno: i32,
         error: ProxyError,
-        /// The reason, for a BackendSSL record.
         reason: String,
     },
     ProxyWrite {
@@ -119,7 +117,6 @@ pub(crate) fn holddown_of(errno: i32, params: &Params) -> Option<Duration> {
     (!hold.is_zero()).then_some(hold)
 }
 
-/// The text of strerror(3) for an error number.
 pub(crate) fn errno_text(errno: i32) -> String {
     if errno == 0 {
         return "Success".into();

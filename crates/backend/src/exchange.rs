@@ -81,9 +81,7 @@ pub struct RespLimits {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendProgress {
-    /// Everything queued was sent.
     All,
-    /// A part of the queue was sent.
     Part,
     /// An interim response has arrived and is in the given head.
     Interim,
@@ -120,7 +118,6 @@ pub enum SendError {
     Closed,
     /// The origin reports that it hasn't processed the request. It may be sent again, even if it isn't idempotent.
     Refused,
-    /// An error of the operating system.
     Os(io::Error),
 }
 
@@ -132,13 +129,10 @@ pub enum HeadError {
     Refused,
     /// The origin has reset the request or violated the protocol: the type of error, and a description.
     Reset(ProxyError, &'static str),
-    /// An error of the operating system.
     Os(io::Error),
-    /// The head exceeds the limits.
     Overflow,
     /// The head is invalid: the type of error, and its first word.
     Garbage(ProxyError, Box<[u8]>),
-    /// There were more than `MAX_INTERIM` interim responses.
     TooManyInterim,
     /// The headers contradict each other about the body's length.
     Framing(FramingError),
@@ -189,7 +183,6 @@ impl HeadError {
 pub enum BodyError {
     /// The type of error, and a description in varnishd's words.
     Broken(ProxyError, &'static str),
-    /// An error of the operating system.
     Os(io::Error),
 }
 
@@ -220,7 +213,6 @@ impl std::ops::AddAssign for Acct {
 
 /// One request and its response. Dropping it aborts an exchange that isn't complete.
 pub trait Exchange {
-    /// The server's address: `beresp.backend.ip`.
     fn peer(&self) -> Address;
 
     /// The header that announces a body of unknown length in this protocol, if there is one.
@@ -260,16 +252,13 @@ pub trait Exchange {
     /// [`SendProgress::Begun`].
     fn poll_answer(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<SendProgress>;
 
-    /// Receives a head into `beresp`.
     fn poll_head(&mut self, cx: &mut Context<'_>, beresp: &mut Head) -> Poll<Result<Received, HeadError>>;
 
-    /// True if at least one byte of a response has arrived.
     fn has_begun(&self) -> bool;
 
     /// Receives more of the body. The previous piece becomes invalid.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Data, BodyError>>;
 
-    /// The piece that the last [`Exchange::poll_data`] announced.
     fn data(&self) -> &[u8];
 
     /// True if all received bytes were processed, so the next [`Exchange::poll_data`] waits for the origin. Otherwise it is ready at once.

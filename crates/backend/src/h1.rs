@@ -25,9 +25,7 @@ use crate::exchange::{
 
 /// Size of a read of the head. Bytes of the body that follow are kept.
 const HEAD_READ_BYTES: usize = 16 * 1024;
-/// Size of a read of the body.
 const BODY_READ_BYTES: usize = 64 * 1024;
-/// Maximum size of an input buffer that is kept.
 const KEEP_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -46,7 +44,6 @@ pub struct Http1 {
     limits: Limits,
     interims: u32,
     decoder: Decoder,
-    /// Trailers of the response's body.
     trailers: Option<Box<Head>>,
     has_strict_end: bool,
     tunnel: Tunnel,
@@ -62,7 +59,6 @@ enum Tunnel {
     Ended,
 }
 
-/// Bytes to send: a head, or a piece of the body with its framing.
 #[derive(Debug, Default)]
 struct Output {
     front: Buffer,
@@ -104,12 +100,10 @@ impl Http1 {
         self.stream
     }
 
-    /// The connection, for another protocol's bytes.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Reads the origin's response while the request is still being sent.
     fn hear(&mut self, beresp: &mut Head) -> Option<SendProgress> {
         let input = self.input.provide();
         input.reserve(HEAD_READ_BYTES);
@@ -134,7 +128,6 @@ impl Http1 {
         }
     }
 
-    /// Parses input that was read earlier and not yet parsed.
     fn heard_before(&mut self, beresp: &mut Head) -> Option<SendProgress> {
         if self.used == self.input.len() { None } else { self.heard(beresp, false) }
     }
@@ -232,7 +225,6 @@ impl Http1 {
         }
     }
 
-    /// Counts the bytes of an invalid head.
     fn count_rest(&mut self) {
         self.acct.beresp_head += (self.input.len() - self.used) as u64;
     }
@@ -266,7 +258,6 @@ impl Http1 {
         Data::End { close: self.has_more().then_some(SessClose::RxJunk) }
     }
 
-    /// Discards the input, which was all processed.
     fn clear_input(&mut self) {
         self.input.clear();
         self.used = 0;
@@ -286,7 +277,6 @@ impl Http1 {
     }
 }
 
-/// The registered type for an invalid head (RFC 9209, 2.3).
 fn type_of(error: http1::HeadError) -> ProxyError {
     match error {
         http1::HeadError::LineTooLong { .. } => ProxyError::HttpResponseHeaderSize,
@@ -314,7 +304,6 @@ fn type_of(error: http1::HeadError) -> ProxyError {
     }
 }
 
-/// The error for an incomplete body.
 pub(crate) fn broken(error: http1::BodyError) -> BodyError {
     let kind = match error {
         http1::BodyError::Truncated(_) => ProxyError::ConnectionTerminated,
@@ -518,7 +507,6 @@ impl Output {
         self.written == self.len()
     }
 
-    /// Writes as much of the rest as possible.
     fn write(&self, stream: &Stream) -> io::Result<usize> {
         let mut slices = self.parts().map(IoSlice::new);
         let mut left = &mut slices[..];

@@ -12,11 +12,8 @@ const AVERAGE_OVER: f64 = 4.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Poke {
-    /// Connected over IPv4 in time.
     pub ipv4: bool,
-    /// Connected over IPv6 in time.
     pub ipv6: bool,
-    /// Connected to a unix socket.
     pub unix: bool,
     /// Writing the request failed.
     pub err_xmit: bool,
@@ -52,7 +49,6 @@ const MAPS: [(char, &str, bool); 8] = [
 ];
 const HAPPY: usize = 7;
 
-/// History of a backend's probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeState {
     maps: [u64; 8],
@@ -158,7 +154,6 @@ impl ProbeState {
         &self.message
     }
 
-    /// Number of good pokes in the window.
     pub fn good(&self) -> u32 {
         self.good
     }

@@ -23,7 +23,6 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Maximum number of simultaneous lookups. Each one that gets no answer holds a thread of the blocking pool.
 const AT_ONCE: usize = 4;
 const ADDRESSES_MAX: usize = 64;
-/// Maximum number of addresses that one fetch tries.
 pub(crate) const TRIES: usize = 4;
 /// Time for which an address with a failed connection attempt is tried after the others.
 const AVOID: Duration = Duration::from_secs(10);
@@ -76,7 +75,6 @@ impl Names {
         name
     }
 
-    /// Starts a lookup of each name whose addresses are too old.
     pub(crate) fn start_due(&self) {
         let names: Vec<_> = self.by_name.lock().values().filter_map(Weak::upgrade).collect();
         let (now, ttl) = (self.env.clock.mono(), self.env.services.params().dns_ttl);
@@ -115,7 +113,6 @@ impl Name {
         all
     }
 
-    /// True if the name still has that address.
     pub(crate) fn has(&self, addr: SocketAddr) -> bool {
         self.inner.lock().addrs.iter().any(|known| known.addr == addr)
     }
@@ -128,7 +125,6 @@ impl Name {
         }
     }
 
-    /// The name, for the log.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }

@@ -30,7 +30,6 @@ const MAX_SWEEP: usize = 64;
 /// Number of the newest connections that are searched for one on this thread's runtime. Changing the runtime takes three system calls.
 const NEAR: usize = 32;
 
-/// All pools of the worker, by endpoint.
 #[derive(Default)]
 pub(crate) struct Pools {
     by_endpoint: Mutex<HashMap<Endpoint, Weak<Pool>>>,
@@ -76,7 +75,6 @@ pub(crate) struct Pool {
     inner: Mutex<Inner>,
 }
 
-/// Version of HTTP of the next connection, if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Http1,
@@ -104,11 +102,9 @@ struct Idle {
     since: Mono,
 }
 
-/// Facts about a connection that never change.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerLabel {
     pub peer: Address,
-    /// True if the peer is on this host.
     is_here: bool,
     /// Descriptor, remote and local address, as BackendOpen records have them.
     text: Box<[u8]>,
@@ -136,7 +132,6 @@ impl PeerLabel {
         Box::new(Self { peer, is_here, text: text.into(), fd_len: fd.as_bytes().len(), tls })
     }
 
-    /// The peer's address, if it is on this host.
     pub fn here(&self) -> Option<SocketAddr> {
         match self.peer {
             Address::Inet(peer) if self.is_here => Some(peer),
@@ -210,7 +205,6 @@ impl Pool {
         self.wants_http1.store(true, Relaxed);
     }
 
-    /// True if an origin with a choice is offered only HTTP/1.1.
     pub(crate) fn wants_http1(&self) -> bool {
         self.wants_http1.load(Relaxed)
     }
@@ -260,7 +254,6 @@ impl Pool {
         }
     }
 
-    /// True if the connection leads to a present address of the endpoint.
     pub(crate) fn is_current(&self, label: &PeerLabel) -> bool {
         match (&self.name, label.peer) {
             (Some(name), Address::Inet(addr)) => name.has(addr),

@@ -132,7 +132,6 @@ impl Probe {
         self.state.lock().clone()
     }
 
-    /// Sends one request and judges the response.
     pub(crate) async fn poke(&self, backend: &Backend) -> PokeResult {
         let start = Instant::now();
         let mut result = PokeResult::default();
@@ -225,7 +224,6 @@ struct Answer {
 }
 
 impl Answer {
-    /// Handles the next bytes.
     fn take(&mut self, mut bytes: &[u8]) {
         loop {
             let most = if self.is_interim() { INTERIM_BYTES } else { KEPT };
@@ -259,7 +257,6 @@ fn end_of_head(bytes: &[u8]) -> Option<usize> {
     ends.find_map(|at| is_empty_line(at).map(|len| at + len))
 }
 
-/// The PROXY header that a probe begins with.
 fn proxy(backend: &Backend, stream: &Stream) -> Vec<u8> {
     let ends = match (backend.spec().proxy_header, stream.local()) {
         (1, Address::Inet(local)) => Some(Ends { source: local, destination: local }),
@@ -277,13 +274,11 @@ fn io_text(what: &str, error: &IoError) -> String {
     format!("{what} {errno} ({})", errno_text(errno))
 }
 
-/// The bytes before the first line end, as text for the log.
 fn status_line(answer: &[u8]) -> String {
     let end = answer.iter().position(|&c| matches!(c, b'\r' | b'\n' | 0)).unwrap_or(answer.len());
     String::from_utf8_lossy(&answer[..end]).into_owned()
 }
 
-/// The status of `HTTP/<number> <status>`.
 fn status_of(line: &str) -> Option<u32> {
     let rest = line.strip_prefix("HTTP/")?;
     let version = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;

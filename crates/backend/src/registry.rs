@@ -14,7 +14,6 @@ use crate::pool::{Pool, Pools};
 use crate::trouble::LineBudget;
 use crate::{Backend, BackendSpec, Env};
 
-/// Interval at which idle connections are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 pub struct Backends {
@@ -99,7 +98,6 @@ impl Prober {
         Self { env, jobs: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Starts probing the backend.
     pub(crate) fn schedule(&self, backend: &Backend) {
         let job = Job { backend: backend.weak(), due: self.env.clock.mono(), running: false, poked: false };
         let mut jobs = self.jobs.lock();

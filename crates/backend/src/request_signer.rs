@@ -9,7 +9,6 @@ use base::Real;
 pub struct Outgoing<'a> {
     pub method: &'a [u8],
     pub url: &'a [u8],
-    /// Names and values of the request's headers.
     pub fields: Vec<(&'a [u8], &'a [u8])>,
     pub body: OutgoingBody<'a>,
     pub now: Real,
@@ -17,7 +16,6 @@ pub struct Outgoing<'a> {
 
 pub enum OutgoingBody<'a> {
     None,
-    /// The body arrives while it is sent.
     Streams,
     /// The complete body, in pieces.
     Kept(Vec<&'a [u8]>),

@@ -30,7 +30,6 @@ const PIECE: usize = 16 * 1024;
 /// The reason why there is no whole response, for a log record.
 pub type FailureText = String;
 
-/// The two ends of an exchange.
 pub fn exchange() -> (Box<dyn Exchange>, Responder) {
     let shared = Rc::<RefCell<Shared>>::default();
     let fetch = Fetch {
@@ -151,7 +150,6 @@ impl Shared {
     }
 }
 
-/// The fetch's end of the exchange.
 struct Fetch {
     shared: Rc<RefCell<Shared>>,
     limits: RespLimits,
@@ -366,7 +364,6 @@ pub struct Responder {
     pub head: Head,
     pub target: Vec<u8>,
     pub has_body: bool,
-    /// True if the request's body has no known length.
     is_chunked: bool,
     /// The response, until the fetch takes it.
     response: Option<Response>,

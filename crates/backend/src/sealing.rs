@@ -96,7 +96,6 @@ fn failed(error: &tls::Error) -> OpenError {
     OpenError::Tls(EPROTO, proxy_error(error.kind()), reason)
 }
 
-/// The registered type of a failed handshake (RFC 9209, 2.3).
 fn proxy_error(kind: ErrorKind) -> ProxyError {
     match kind {
         ErrorKind::Certificate => ProxyError::TlsCertificateError,

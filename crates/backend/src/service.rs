@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use crate::Exchange;
 
-/// A responder to requests in this process.
 pub trait Service: Send + Sync {
     /// Begins an exchange on this thread: one request and its response. Must not block.
     fn exchange(&self) -> Box<dyn Exchange>;

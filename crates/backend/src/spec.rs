@@ -41,7 +41,6 @@ pub struct BackendSpec {
 }
 
 impl BackendSpec {
-    /// A backend that is a service of this process.
     pub fn service(name: impl Into<String>, service: ServiceRef) -> Self {
         Self { service: Some(service), ..Self::new(name, Endpoint::default()) }
     }

@@ -55,12 +55,10 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     listener.accept().await.unwrap().0
 }
 
-/// A backend whose port has no listener.
 async fn nobody() -> BackendSpec {
     server().await.1
 }
 
-/// A log record's text.
 fn shown(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
 }
@@ -399,7 +397,6 @@ fn a_discarded_backend_ends_its_connections_in_order() {
     });
 }
 
-/// A backend with a name, its addresses, and a housekeeping thread.
 struct Named {
     bed: Bed,
     backend: Arc<Backend>,
@@ -575,7 +572,6 @@ fn timeouts_come_from_bereq_then_backend_then_parameter() {
     assert_eq!(backend.timeouts(Duration::from_secs(1), Duration::from_secs(2)).between_bytes.as_secs(), 2);
 }
 
-/// Responds to one probe with `answer` and returns the request.
 async fn answer(listener: &TcpListener, answer: &[u8]) -> Vec<u8> {
     let mut peer = accept(listener).await;
     let mut asked = Vec::new();
@@ -668,7 +664,6 @@ fn a_slow_probe_fails_unless_it_need_not_end() {
     });
 }
 
-/// A service that responds with the request's target.
 struct Echo;
 
 impl Service for Echo {

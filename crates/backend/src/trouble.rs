@@ -38,9 +38,7 @@ const EHOSTUNREACH: i32 = 113;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault<'a> {
     Connect(i32),
-    /// A recent connection attempt has failed, and no new one is made yet.
     HeldDown,
-    /// The number of connections in use has reached `.max_connections`.
     Busy,
     NoAddress(&'a str),
     /// The TLS handshake failed: the type of error, and the reason.
@@ -95,7 +93,6 @@ impl<'a> Fault<'a> {
         }
     }
 
-    /// The registered type of error (RFC 9209, 2.3).
     pub fn proxy_error(self) -> ProxyError {
         match self {
             Self::Connect(errno) => match errno {
@@ -171,7 +168,6 @@ fn lower(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// The text in one line of printable characters.
 fn printable(text: &str) -> String {
     text.chars().take(MAX_CHARS).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
@@ -189,7 +185,6 @@ struct Outage {
     causes: u16,
     /// True if neither its causes nor its end are reported, because there were too many lately.
     is_silent: bool,
-    /// Time and text of the last failure.
     last: Option<(Mono, String)>,
     /// Number of outages reported since `since`.
     count: u8,

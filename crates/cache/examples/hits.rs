@@ -70,7 +70,6 @@ fn fill(cache: &Cache, digest: &Digest, clock: &Clock) {
     busy.finish(None).expect("nothing was declared");
 }
 
-/// Resident bytes of this process.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0);

@@ -19,7 +19,6 @@ const SHARE: u64 = 8;
 /// Objects that wait to be admitted at most.
 const MOST_WAITING: usize = 256;
 
-/// Objects whose bodies are wanted in front.
 #[derive(Default)]
 pub(crate) struct Admissions {
     inner: Lock<Inner>,
@@ -130,7 +129,6 @@ impl Shared {
     }
 }
 
-/// Reads a body from its home, as one reader.
 struct Reading<'a> {
     rest: &'a HomeRest,
     reader: Option<u64>,

@@ -38,7 +38,6 @@ const STEPS_FOR_ROOM: usize = 16;
 /// Seconds that a time of origin may be ahead of now; a record with a later one is damaged.
 const AHEAD: f64 = 1.0;
 
-/// The state of the walk over the survivors.
 #[derive(Default)]
 pub(crate) struct Adoption {
     is_on: AtomicBool,
@@ -98,7 +97,6 @@ impl Cache {
         }
     }
 
-    /// True while there may be survivors that aren't in the index.
     pub fn is_adopting(&self) -> bool {
         self.shared().adoption.is_on()
     }
@@ -254,7 +252,6 @@ impl Shared {
         *steps <= STEPS_FOR_ROOM && self.walk_on(&mut |_| {})
     }
 
-    /// The walk has come to its end.
     fn end_adoption(&self) {
         // A thread that took survivors before that held its shard's lock: they are in the index now.
         self.shards.iter().for_each(|shard| drop(shard.lock()));
@@ -308,7 +305,6 @@ impl Shared {
         self.stores().get(oc.store()).publish(record);
     }
 
-    /// The object doesn't survive any more.
     pub fn forget_record(&self, oc: &Objcore) {
         if base::failpoint::fault("a record that outlives its object") {
             return;

@@ -162,9 +162,7 @@ pub struct Attrs {
 /// The variant an object is: the field names of its Vary, and the values the fetch had for them. Both are opaque here.
 #[derive(Clone, Copy, Debug)]
 pub struct Vary<'a> {
-    /// The names of the header fields, as given to [`crate::Request::vary_values`].
     pub spec: &'a [u8],
-    /// The values that the fetch had for them.
     pub values: &'a [u8],
 }
 

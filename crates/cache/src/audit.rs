@@ -10,16 +10,13 @@ use crate::cache::{Cache, ShardInner, Shared};
 use crate::heap::Heap;
 use crate::objcore::{NO_SLOT, Objcore, State};
 
-/// Counts of what the cache holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
     /// Objcores that are being fetched, passes aside.
     pub busy: usize,
     /// Objcores that lookups may find.
     pub stored: usize,
-    /// Requests that are parked.
     pub waiting: usize,
-    /// Records that survive, of objects in the index.
     pub records: usize,
     /// Bytes charged to each store for its finished objects.
     pub bytes: BTreeMap<StoreId, u64>,

@@ -23,14 +23,12 @@ use crate::purge::Purge;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FetchFailed {
-    /// Description of the failure for the log.
     pub reason: &'static str,
     /// The registered type of error, where a cause is known.
     pub error: Option<ProxyError>,
 }
 
 impl FetchFailed {
-    /// A failure without a known cause.
     pub const fn new(reason: &'static str) -> Self {
         FetchFailed { reason, error: None }
     }
@@ -44,10 +42,7 @@ pub enum BocState {
     /// The head is stored; lookups don't find it yet.
     PrepStream,
     /// Found and read while it grows.
-    Stream {
-        /// Body bytes so far.
-        fetched: u64,
-    },
+    Stream { fetched: u64 },
     /// The fetch is complete.
     Finished { length: u64 },
     /// The fetch was broken off.
@@ -100,7 +95,6 @@ pub(crate) struct Boc {
 }
 
 struct Inner {
-    /// The reason of a failed fetch.
     reason: FetchFailed,
     body: Body,
     /// The source for parts of the body that aren't in memory any more.
@@ -124,7 +118,6 @@ struct Waiters {
 }
 
 impl Waiters {
-    /// Adds a waiter or renews its waker.
     fn insert(&mut self, id: u64, waker: &Waker) {
         if let Some((_, old)) = self.first.iter_mut().chain(&mut self.more).find(|(other, _)| *other == id) {
             return old.clone_from(waker);
@@ -154,7 +147,6 @@ pub(crate) struct SoftPurge {
     pub purge: Purge,
 }
 
-/// The result of reading at an offset.
 pub(crate) enum ReadState {
     Bytes(Buf),
     End,
@@ -264,7 +256,6 @@ impl Boc {
         self.fetched.load(Relaxed)
     }
 
-    /// Moves on and wakes everybody.
     pub fn advance(&self, next: BocState) {
         let now = self.rank.load(Relaxed);
         assert!(next.rank() > now && now < BocState::OVER, "a boc only moves forward");
@@ -287,7 +278,6 @@ impl Boc {
         woken.wake();
     }
 
-    /// Adds body bytes and wakes the readers.
     pub fn push(&self, buf: Buf) {
         let woken = {
             let mut inner = self.inner.lock();
@@ -325,7 +315,6 @@ impl Boc {
         inner.stored = Some(stored);
     }
 
-    /// True if body bytes were dropped from memory.
     pub fn has_let_go(&self) -> bool {
         self.inner.lock().left > 0
     }
@@ -335,13 +324,11 @@ impl Boc {
         self.inner.lock().stored.clone()
     }
 
-    /// Bytes of the body in memory.
     pub fn held_bytes(&self) -> u64 {
         let inner = self.inner.lock();
         inner.body.len() - inner.body.start()
     }
 
-    /// Offset after the first block in memory.
     pub fn first_end(&self) -> u64 {
         let inner = self.inner.lock();
         inner.body.pieces().next().map_or(inner.body.len(), |piece| piece.end())
@@ -355,7 +342,6 @@ impl Boc {
         self.set_transit();
     }
 
-    /// Keeps the body here for its readers: it won't be moved into the objcore.
     pub fn keep_for_readers(&self) {
         self.stays.store(true, Relaxed);
     }
@@ -374,7 +360,6 @@ impl Boc {
         self.squeezed.load(Relaxed)
     }
 
-    /// Number of clients with a handle.
     pub fn clients(&self) -> u32 {
         self.clients.load(Acquire)
     }
@@ -385,7 +370,6 @@ impl Boc {
         woken.wake();
     }
 
-    /// The last `count` blocks of a body that is kept.
     pub fn tail(&self, count: usize) -> Vec<Buf> {
         self.inner.lock().body.tail(count)
     }
@@ -403,7 +387,6 @@ impl Boc {
         body
     }
 
-    /// Counts a new handle of a client.
     pub fn client_in(&self) {
         self.clients.fetch_add(1, AcqRel);
         // Written once, not by each of them.
@@ -448,7 +431,6 @@ impl Boc {
         Poll::Pending
     }
 
-    /// Ready once nobody needs the rest.
     pub fn poll_unwanted(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock();
         if !self.is_wanted() {
@@ -461,7 +443,6 @@ impl Boc {
         Poll::Pending
     }
 
-    /// Ready once `done` says so of the state.
     pub fn poll_state(
         &self,
         cx: &mut Context<'_>,

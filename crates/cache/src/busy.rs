@@ -30,7 +30,6 @@ const RECORD_BYTES: u64 = 512;
 /// The body is shorter or longer than was announced; the fetch has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrongLength {
-    /// Bytes that the response announced.
     pub declared: u64,
     pub fetched: u64,
 }
@@ -52,28 +51,24 @@ pub struct Busy {
     /// The body was announced as longer than its share of the store's front.
     is_long: bool,
     events: Vec<Event>,
-    /// Keys of the object, if keys are kept.
     tags: Vec<Box<[u8]>>,
-    /// The keys as the object's record has them.
     record_tags: Vec<u8>,
     /// The number that [`crate::tags::Tags::begin`] returned.
     tags_began: Option<u64>,
 }
 
-/// The head is stored.
 struct Filling {
     store: Arc<Store>,
     head_block: HeadBlock,
     attrs: Attrs,
     is_published: bool,
-    /// The same object on its way into the store's home.
+    /// The object on its way into the store's home.
     writing: Option<Box<dyn Writing>>,
     /// The store that a body passes through on its way to the reader, if it can't be kept.
     passed_in: Option<Arc<Store>>,
 }
 
 impl Busy {
-    /// True if this fetches the given object.
     pub(crate) fn is_of(&self, oc: &Arc<Objcore>) -> bool {
         Arc::ptr_eq(&self.oc, oc)
     }
@@ -129,7 +124,6 @@ impl Busy {
         self.tags = tags;
     }
 
-    /// True for a pass.
     pub fn is_private(&self) -> bool {
         self.is_private
     }
@@ -303,7 +297,6 @@ impl Busy {
         self.boc.is_wanted()
     }
 
-    /// Body bytes so far.
     pub fn fetched(&self) -> u64 {
         self.boc.fetched()
     }
@@ -427,7 +420,6 @@ impl Busy {
         waiters
     }
 
-    /// Fails the fetch: readers get `reason`, and the object is dropped.
     pub fn fail(mut self, reason: FetchFailed) {
         self.end_failed(reason);
     }

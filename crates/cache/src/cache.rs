@@ -43,9 +43,7 @@ pub struct Config {
     pub clock: Clock,
     pub main: &'static Main,
     pub stores: Arc<Stores>,
-    /// Reads stored heads for bans.
     pub heads: Box<dyn HeadReader>,
-    /// Compiles regular expressions for bans.
     pub regexes: Box<dyn Regexes>,
     pub params: Params,
 }
@@ -139,13 +137,11 @@ impl HotParams {
     }
 }
 
-/// The cache of a worker; a cheap handle.
 #[derive(Clone)]
 pub struct Cache(Arc<Shared>);
 
 pub(crate) struct Shared {
     pub shards: Box<[Shard]>,
-    /// The alarm of the thread that expires objects.
     pub alarm: Arc<Alarm>,
     pub bans: Bans,
     pub tags: Tags,
@@ -162,15 +158,12 @@ pub(crate) struct Shared {
     pub evicts_unlimited: AtomicBool,
     pub tombstones: Tombstones,
     pub adoption: Adoption,
-    /// The stores that have a home.
     pub homes: Box<[StoreId]>,
     pub admissions: Admissions,
     pub former: Former,
-    /// The worker that takes the place of this one.
     pub successor: Successor,
 }
 
-/// One part of the index.
 pub(crate) struct Shard {
     inner: Lock<ShardInner>,
     /// When the first of the heap is due, as bits of an `f64`; infinite when none is.
@@ -271,7 +264,6 @@ impl Cache {
         cache
     }
 
-    /// Puts new parameters into force.
     pub fn set_params(&self, params: Params) {
         self.0.hot_params.set(&params);
         self.0.tags.set_space(params.tag_space);
@@ -380,7 +372,6 @@ impl Shared {
         removed
     }
 
-    /// Sets when an objcore is to expire.
     pub fn arm(&self, shard: &mut ShardGuard<'_>, oc: &Arc<Objcore>, when: Mono) {
         shard.heap.set(oc, when);
         shard.publish_next_expiry();
@@ -504,7 +495,6 @@ impl Shared {
         has_gone
     }
 
-    /// Evicts one object of a store.
     pub fn evict_one(&self, store: StoreId) -> Option<Event> {
         let mut steps = 0;
         loop {

@@ -3,7 +3,6 @@
 
 use base::Vxid;
 
-/// The kind of log record an event becomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventTag {
     /// An object went for its age or for room.
@@ -18,27 +17,20 @@ pub enum Event {
     /// The object's time was over; `ttl_left` in seconds is mostly negative.
     Expired {
         xid: Vxid,
-        /// Seconds of TTL left.
         ttl_left: f64,
     },
-    /// The object was evicted for room.
     Evicted(Vxid),
-    /// Nothing could be evicted.
     NothingToEvict,
-    /// The limit of evictions for one object (`nuke_limit`) was reached.
     NukeLimit,
-    /// A lookup found it banned.
     BannedByLookup(Vxid),
     /// A lookup would have had to test it against more bans than `ban_lookup_limit`.
     KilledByLookupLimit(Vxid),
-    /// The lurker found it banned.
     BannedByLurker(Vxid),
     /// The lurker killed it because its ban is further down than `ban_cutoff`.
     KilledByCutoff(Vxid),
 }
 
 impl Event {
-    /// The tag of the event's log record.
     pub fn tag(&self) -> EventTag {
         match self {
             Self::Expired { .. } | Self::Evicted(_) | Self::NothingToEvict | Self::NukeLimit => EventTag::ExpKill,

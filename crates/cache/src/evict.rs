@@ -39,7 +39,6 @@ const CHUNK: usize = 512;
 /// Objects that one search for a victim looks at.
 const MAX_TRIES: usize = 20_000;
 
-/// The objects of one store, in order of eviction.
 pub(crate) struct Evictor {
     inner: Lock<Inner>,
     main: &'static Main,
@@ -50,7 +49,6 @@ pub(crate) struct Evictor {
 struct Inner {
     items: Rows<Item, CHUNK>,
     clock: u64,
-    /// Sum of the weights of all items.
     weight: u64,
     ghosts: Ghosts,
 }

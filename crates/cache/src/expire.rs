@@ -82,7 +82,6 @@ impl Alarm {
     }
 }
 
-/// Wakes when it is dropped.
 #[derive(Default)]
 pub(crate) struct PendingWake(pub Option<Waker>);
 

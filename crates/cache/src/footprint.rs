@@ -16,9 +16,7 @@ pub struct Footprint {
     pub tables: u64,
     /// Heaps of expiry times.
     pub expiry: u64,
-    /// Eviction lists, and the table of evicted digests.
     pub eviction: u64,
-    /// The table of tombstones.
     pub tombstones: u64,
 }
 
@@ -43,7 +41,6 @@ impl Cache {
 }
 
 impl Footprint {
-    /// The sum in bytes.
     pub fn bytes(&self) -> u64 {
         let Footprint { objcores, tables, expiry, eviction, tombstones } = *self;
         objcores + tables + expiry + eviction + tombstones

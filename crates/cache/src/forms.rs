@@ -59,7 +59,6 @@ impl Form {
         self.coding
     }
 
-    /// True if the form is compressed as hard as possible.
     pub fn is_hard(&self) -> bool {
         self.is_hard
     }
@@ -72,7 +71,6 @@ impl Form {
         &self.pieces
     }
 
-    /// Number of times the form was delivered.
     pub fn uses(&self) -> u32 {
         self.uses.load(Relaxed)
     }
@@ -110,7 +108,6 @@ impl Forms {
         1 << (coding as u8 + if is_hard { Coding::ALL.len() as u8 } else { 0 })
     }
 
-    /// Bytes charged to the store.
     pub fn charged_bytes(&self) -> u64 {
         self.kept.iter().flat_map(|form| form.pieces()).map(Buf::charged_bytes).sum()
     }
@@ -142,7 +139,6 @@ impl Drop for SpaceCharge {
     }
 }
 
-/// The forms of all objects.
 pub(crate) struct FormKeeper {
     /// Bytes that they may take in all; 0: there are none.
     space: AtomicU64,
@@ -189,7 +185,6 @@ impl FormKeeper {
         self.space.store(space, Relaxed);
     }
 
-    /// Bytes that forms may take of that store.
     fn bound(&self, store: &Store) -> u64 {
         let share = store.limit_bytes().map_or(u64::MAX, |limit| limit / SHARE);
         share.min(self.space.load(Relaxed))
@@ -362,12 +357,9 @@ impl Cache {
     }
 }
 
-/// The reason why a form isn't kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoForm {
-    /// The form is larger than allowed, or there is no room for it.
     NoRoom,
-    /// The object has left the cache.
     Gone,
 }
 
@@ -498,7 +490,6 @@ impl FormRight {
         shared.forms.change(self.obj.objcore(), |forms| forms.refused |= refusal);
     }
 
-    /// Returns the events of evictions made for room.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }

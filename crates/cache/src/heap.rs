@@ -18,12 +18,10 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    /// The earliest due time.
     pub fn next(&self) -> Option<Mono> {
         self.items.first().map(|item| Mono(item.0))
     }
 
-    /// Memory it takes, in bytes.
     pub fn bytes(&self) -> u64 {
         self.items.bytes()
     }
@@ -32,7 +30,6 @@ impl Heap {
         self.items.len()
     }
 
-    /// True if the item in this slot is `oc`.
     pub fn is_at(&self, slot: u32, oc: &Objcore) -> bool {
         (slot as usize) < self.items.len() && std::ptr::eq(Arc::as_ptr(&self.items[slot as usize].1), oc)
     }
@@ -57,7 +54,6 @@ impl Heap {
         self.down(at);
     }
 
-    /// Takes one out, if it is in.
     pub fn remove(&mut self, oc: &Objcore) {
         let slot = oc.heap_slot.swap(NO_SLOT, Relaxed);
         if slot == NO_SLOT {

@@ -69,7 +69,6 @@ pub(crate) struct Right {
 }
 
 impl Right {
-    /// True if this is the right to fetch that object.
     pub fn is_of(&self, oc: &Arc<Objcore>) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.is_of(oc))
     }

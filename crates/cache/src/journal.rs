@@ -38,18 +38,14 @@ use crate::succession;
 /// Interval between looks at a journal that nobody writes to.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The journal, once the cache has one.
 #[derive(Default)]
 pub(crate) struct Log {
     journal: OnceLock<Arc<Journal>>,
     purges: Mutex<Purges>,
-    /// Some store has a home.
     has_homes: AtomicBool,
     /// The numbers of the journal's present and earlier lives.
     lives: Mutex<Lives>,
-    /// Position in the log of a fleet up to which the stored objects are current.
     followed: Mutex<Option<Followed>>,
-    /// The last error, until it is taken.
     trouble: Mutex<Option<String>>,
     /// The last reported reason why the journal is incomplete.
     told: Mutex<Option<Failure>>,
@@ -79,7 +75,6 @@ impl Peer for Told {
 }
 
 impl Log {
-    /// The lives as entries for a new journal.
     pub fn lives(&self, clock: &Clock) -> Vec<Entry> {
         self.lives.lock().entries(clock)
     }
@@ -95,7 +90,6 @@ impl Log {
         self.journal.get().filter(|_| !self.is_abandoned.load(Relaxed) && !is_kept_elsewhere())
     }
 
-    /// Stops writing to the journal for good.
     pub fn abandon(&self) {
         self.is_abandoned.store(true, Relaxed);
     }
@@ -105,7 +99,6 @@ impl Log {
         self.journal().map(|journal| journal.append(&entry()))
     }
 
-    /// Appends the entry if `so` is true.
     pub fn append_if(&self, so: bool, entry: impl FnOnce() -> Entry) -> Option<Ticket> {
         if so { self.append(entry) } else { None }
     }
@@ -171,7 +164,6 @@ impl Log {
         }
     }
 
-    /// The journal is a successor's from now on.
     pub fn hand_over(&self, successor: Box<dyn Peer>) -> io::Result<()> {
         let Some(journal) = self.journal() else { return Ok(()) };
         self.is_handed_over.store(true, Relaxed);
@@ -192,12 +184,10 @@ impl Log {
         self.is_handed_over.load(Relaxed)
     }
 
-    /// True if a successor receives all that is appended.
     pub fn tells_successor(&self) -> bool {
         self.tells_successor.load(Relaxed)
     }
 
-    /// Remembers an error until it is reported.
     pub fn note(&self, result: io::Result<()>) {
         if let Err(error) = result {
             *self.trouble.lock() = Some(error.to_string());
@@ -368,7 +358,6 @@ impl Shared {
         }
     }
 
-    /// Rewrites the journal, whatever its length.
     pub fn begin_journal_anew(&self) {
         if let Some(journal) = self.bans.log.journal.get() {
             self.rewrite_journal(journal);
@@ -404,13 +393,11 @@ impl Shared {
     }
 }
 
-/// A purge of all variants of a digest.
 pub(crate) fn purge(seq: u64, digest: &Digest, at: f64, lives: &Purge) -> Entry {
     let [ttl, grace, keep] = [lives.ttl, lives.grace, lives.keep].map(|life| life.map(finite));
     Entry::Purge(storage::journal::Purge { seq, digest: digest.0, at: finite(at), ttl, grace, keep })
 }
 
-/// A purge of all objects with a key.
 pub(crate) fn tag_purge(seq: u64, key: &[u8], soft: Option<f64>) -> Entry {
     Entry::TagPurge(TagPurge { seq, key: key.to_vec(), soft: soft.map(finite) })
 }

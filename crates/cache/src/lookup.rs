@@ -22,7 +22,6 @@ use crate::tombstones::Cause;
 use crate::trace::LookupTrace;
 use crate::waiting::{Redemption, RushReason, Ticket, Waiter};
 
-/// The request's own wishes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LookupOptions {
     pub always_miss: bool,
@@ -73,14 +72,11 @@ impl LookupOptions {
     }
 }
 
-/// The result of a lookup.
 #[derive(Debug)]
 pub enum Lookup {
     /// A fresh object. [`ObjRef::fetched`] is `Some` while it still streams.
     Hit(ObjRef),
-    /// A stale object within its grace.
     Grace {
-        /// The object to be delivered.
         stale: ObjRef,
         /// The right to refresh it in the background, unless another request has it already.
         busy: Option<Busy>,
@@ -88,14 +84,9 @@ pub enum Lookup {
     /// Nothing usable: fetch it.
     Miss(Busy),
     /// Nothing usable, but an older object that the fetch may revalidate.
-    MissStale {
-        /// The right to fetch.
-        busy: Busy,
-        stale: ObjRef,
-    },
+    MissStale { busy: Busy, stale: ObjRef },
     /// The object is known to be uncacheable: fetch it. No request waits for that fetch.
     HitForMiss {
-        /// The right to fetch.
         busy: Busy,
         /// Transaction that made the marker, for the log record HitMiss.
         xid: Vxid,
@@ -104,7 +95,6 @@ pub enum Lookup {
         /// An older object that the fetch may revalidate, where the request looks behind markers.
         stale: Option<ObjRef>,
     },
-    /// Known to be passed.
     HitForPass {
         /// Transaction that made the marker, for the log record HitPass.
         xid: Vxid,
@@ -121,7 +111,6 @@ pub enum Lookup {
     Refused,
 }
 
-/// A lookup's result, its log events and its trace.
 #[derive(Debug)]
 pub struct LookupOutcome {
     pub lookup: Lookup,
@@ -129,14 +118,11 @@ pub struct LookupOutcome {
     pub events: Vec<Event>,
     /// Variants of other requests passed on the way (`vary_notice`).
     pub variants_skipped: usize,
-    /// The reason why the lookup is no hit.
     pub trace: LookupTrace,
 }
 
-/// One look at an objhead.
 #[derive(Default)]
 struct Scan {
-    /// The fresh object found.
     hit: Option<Arc<Objcore>>,
     /// The newest of the stale ones.
     stale: Option<Arc<Objcore>>,
@@ -157,7 +143,6 @@ struct Scan {
     other: Option<Arc<Objcore>>,
 }
 
-/// A lookup's unchanging side.
 struct Query<'a> {
     digest: &'a Digest,
     req: &'a dyn Request,
@@ -178,7 +163,6 @@ impl Query<'_> {
         aux_attrs.flatten().unwrap_or_default()
     }
 
-    /// `oc` says that this isn't to be cached.
     fn hit_for_miss(&self, oc: &Objcore, busy: Busy, stale: Option<ObjRef>, trace: &mut LookupTrace) -> Lookup {
         trace.marker = self.marker_attrs(oc);
         Lookup::HitForMiss { busy, xid: oc.xid(), ttl_left: self.ttl_left(oc), stale }
@@ -191,7 +175,6 @@ impl Query<'_> {
 }
 
 impl Cache {
-    /// Looks `digest` up for `req`, which came in at `now`.
     pub fn lookup(&self, digest: &Digest, req: &dyn Request, now: Mono, options: &LookupOptions) -> LookupOutcome {
         let arrival_sequence = self.shared().bans.seq();
         let query = Query { digest, req, now, options, arrival_sequence, is_alone: false, was_parked: false };
@@ -210,7 +193,6 @@ impl Cache {
         outcome
     }
 
-    /// Continues a lookup that already holds a right to fetch.
     pub(crate) fn look_with_right(
         &self,
         loading: &LoadingQuery,
@@ -240,7 +222,6 @@ impl Cache {
         outcome
     }
 
-    /// Counts the result of a request that was parked.
     fn count_parked(&self, lookup: &Lookup) {
         let main = self.shared().main;
         match lookup {

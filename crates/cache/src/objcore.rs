@@ -23,7 +23,6 @@ use crate::boc::Boc;
 use crate::digest::Digest;
 use crate::forms::Forms;
 
-/// The stage of an objcore's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -82,7 +81,6 @@ pub(crate) struct HeadBlock {
     pub lengths: HeadLengths,
 }
 
-/// Lengths of the parts of a head block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadLengths {
     pub head: u32,
@@ -91,18 +89,14 @@ pub(crate) struct HeadLengths {
     pub aux: u32,
 }
 
-/// A look at a head block.
 #[derive(Clone, Copy)]
 pub(crate) struct HeadView<'a> {
     bytes: &'a [u8],
     lengths: HeadLengths,
 }
 
-/// All bytes of a finished object.
 pub(crate) struct ObjBytes {
-    /// The head block with the parts behind it.
     buf: Buf,
-    /// Parts that few objects have.
     tail: Option<Box<Tail>>,
 }
 
@@ -119,7 +113,6 @@ impl Objcore {
         Arc::new(Self::new(State::Busy, PackedFlags(0), NO_STORE, OnceLock::new(), Some(boc), main))
     }
 
-    /// An object of a former worker.
     pub fn adopted(flags: PackedFlags, store: StoreId, bytes: ObjBytes, main: &'static Main) -> Arc<Self> {
         main.n_objectcore.inc();
         main.n_object.inc();
@@ -175,12 +168,10 @@ impl Objcore {
         Digest(self.with_facts(|facts| facts.digest()))
     }
 
-    /// True if the object has that digest.
     pub fn is_of(&self, digest: &Digest) -> bool {
         self.with_facts(|facts| facts.is_of(&digest.0))
     }
 
-    /// Times it was delivered from the cache.
     pub fn hits(&self) -> u32 {
         self.with_facts(|facts| facts.hits())
     }
@@ -216,7 +207,6 @@ impl Objcore {
         PackedFlags(self.flags.load(Relaxed))
     }
 
-    /// Notes that the object's ESI program is stored.
     pub fn set_esi(&self) {
         self.flags.fetch_or(PackedFlags::ESI, Relaxed);
     }
@@ -290,7 +280,6 @@ impl Objcore {
         self.freq.store(freq, Relaxed);
     }
 
-    /// The fetch in progress, if there is one.
     pub fn boc(&self) -> Option<Arc<Boc>> {
         match self.bytes.get() {
             Some(_) => None,
@@ -298,7 +287,6 @@ impl Objcore {
         }
     }
 
-    /// The bytes are there: lets go of the fetch.
     pub fn drop_boc(&self) {
         assert!(self.bytes.get().is_some(), "an objcore has its bytes or its boc");
         drop(self.boc.take());
@@ -320,12 +308,10 @@ impl Objcore {
         self.bytes.get()
     }
 
-    /// True if there is a [`Tail`].
     pub fn has_tail(&self) -> bool {
         self.bytes.get().is_some_and(|bytes| bytes.tail.is_some())
     }
 
-    /// The record that survives, once the object is complete.
     pub fn record(&self) -> Option<RecordId> {
         self.bytes.get()?.buf.record()
     }
@@ -385,7 +371,6 @@ impl Objcore {
         self.with_head_block(|block| block.vary().is_none_or(matches)).unwrap_or(true)
     }
 
-    /// True if both are the same variant.
     pub fn has_vary_of(&self, other: &Objcore) -> bool {
         let same = |one: HeadView<'_>| {
             other.with_head_block(|two| match (one.vary(), two.vary()) {
@@ -472,7 +457,6 @@ impl ObjBytes {
         self.buf.facts().unwrap_or_else(own)
     }
 
-    /// The facts of an object without a record.
     pub fn own_facts(&self) -> Option<&OwnFacts> {
         self.tail.as_ref().filter(|_| self.buf.facts().is_none()).map(|tail| &tail.facts)
     }
@@ -486,7 +470,6 @@ impl ObjBytes {
         HeadView { bytes: &self.buf, lengths: self.lengths() }
     }
 
-    /// A body that isn't in the head block.
     fn rest(&self) -> Option<&Rest> {
         self.tail.as_ref()?.rest.as_ref()
     }

@@ -83,7 +83,6 @@ impl Heads {
         (self.ones.allocation_size() + self.full.allocation_size() + heads) as u64
     }
 
-    /// Iterates over all objcores.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Objcore>> {
         self.ones.iter().chain(self.full.iter().flat_map(|head| &head.objcs))
     }
@@ -110,7 +109,6 @@ impl Heads {
         Some(entry.remove().0)
     }
 
-    /// Adds a busy variant, or the only one.
     pub fn add(&mut self, oc: Arc<Objcore>) {
         let digest = oc.digest();
         if !self.is_here(&digest) {
@@ -157,7 +155,6 @@ impl Heads {
         head.count_many(notice, main);
     }
 
-    /// Takes a variant out.
     pub fn remove(&mut self, oc: &Arc<Objcore>) -> Arc<Objcore> {
         let digest = oc.digest();
         if let Some(one) = self.take_one(&digest) {
@@ -328,7 +325,6 @@ impl Objhead {
         size_of::<Self>() + rows + self.specs.iter().map(|spec| spec.len()).sum::<usize>()
     }
 
-    /// True if requests are parked, some of which may just have gone.
     pub fn has_waiters(&self) -> bool {
         !self.waiting.is_empty()
     }

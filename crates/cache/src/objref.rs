@@ -58,7 +58,6 @@ impl ObjRef {
         }
     }
 
-    /// The fetch that made it.
     pub fn xid(&self) -> Vxid {
         self.oc.xid()
     }
@@ -126,7 +125,6 @@ impl ObjRef {
         Headers { obj: self, id: None }
     }
 
-    /// Ready when the body is whole.
     pub fn finished(&self) -> Finished<'_> {
         Finished { obj: self, id: None }
     }
@@ -137,7 +135,6 @@ impl ObjRef {
         self.boc.is_none() && self.oc.home_rest().is_some_and(|rest| rest.front().is_none())
     }
 
-    /// True if both are handles of one object.
     pub fn is_same(&self, other: &ObjRef) -> bool {
         Arc::ptr_eq(&self.oc, &other.oc)
     }
@@ -147,7 +144,6 @@ impl ObjRef {
         Reader::new(self.clone(), start)
     }
 
-    /// Turns this handle into a reader; see [`ObjRef::reader`].
     pub fn into_reader(self, start: u64) -> Reader {
         Reader::new(self, start)
     }
@@ -192,7 +188,6 @@ impl std::fmt::Debug for ObjRef {
     }
 }
 
-/// Awaits a head; see [`ObjRef::headers`].
 pub struct Headers<'a> {
     obj: &'a ObjRef,
     id: Option<u64>,
@@ -213,7 +208,6 @@ impl Drop for Headers<'_> {
     }
 }
 
-/// Awaits the fetch's end; see [`ObjRef::finished`].
 pub struct Finished<'a> {
     obj: &'a ObjRef,
     id: Option<u64>,
@@ -234,10 +228,8 @@ impl Drop for Finished<'_> {
     }
 }
 
-/// The reason why a body can't be read on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadError {
-    /// The fetch has failed.
     Fetch(FetchFailed),
     /// The store lost the body: report it with [`Cache::lose`](crate::Cache::lose).
     Store(StoreError),
@@ -247,9 +239,7 @@ pub enum ReadError {
 #[derive(Clone, Copy)]
 enum Waits {
     Nowhere,
-    /// Waits for more bytes of the fetch.
     Fetch(u64),
-    /// Waits for the store's home.
     Store(u64),
     /// Waits for bytes that the fetch has dropped from memory and that are in the home.
     Left(u64),
@@ -319,7 +309,6 @@ impl Reader {
         found
     }
 
-    /// Stops waiting for bytes that the fetch has dropped from memory.
     fn leave_left(&mut self) {
         if let (Waits::Left(id), Some(boc)) = (self.waits, &self.obj.boc) {
             self.waits = Waits::Nowhere;
@@ -327,17 +316,14 @@ impl Reader {
         }
     }
 
-    /// [`Reader::poll_next`] as a future.
     pub async fn next(&mut self) -> Result<Option<Buf>, ReadError> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Offset of the next byte.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Continues at `offset`, for ranges.
     pub fn seek(&mut self, offset: u64) {
         self.offset = offset;
     }

@@ -43,7 +43,6 @@ impl Cache {
 }
 
 impl Shared {
-    /// True if objects of this store may be evicted.
     pub fn may_evict_from(&self, store: StoreId) -> bool {
         !self.has_no_limit(store) || self.evicts_unlimited.load(Relaxed)
     }

@@ -50,7 +50,6 @@ impl Purge {
         Purge { ttl, grace: other.grace.or(self.grace), keep: other.keep.or(self.keep) }
     }
 
-    /// `times` after this purge.
     pub fn apply(&self, times: Times, now: Mono) -> Times {
         let (grace, keep) = (self.grace.unwrap_or(times.grace), self.keep.unwrap_or(times.keep));
         let left = |ttl| now.plus(ttl).since(times.t_origin);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! What the cache takes from above: requests, stored heads, regular expressions.
 
-/// The properties of a request that a lookup needs.
 pub trait Request {
     /// Appends the values this request has for the fields that `spec` names, in the form in which
     /// [`crate::Vary::values`] were made.
@@ -22,7 +21,6 @@ pub trait Request {
     fn header(&self, name: &str) -> Option<&[u8]>;
 }
 
-/// Reads a stored head for bans.
 pub trait HeadReader: Send + Sync {
     /// The first field of this name (any case).
     fn header<'h>(&self, head: &'h [u8], name: &str) -> Option<&'h [u8]>;
@@ -30,9 +28,7 @@ pub trait HeadReader: Send + Sync {
     fn status(&self, head: &[u8]) -> u16;
 }
 
-/// A compiled regular expression.
 pub trait Regex: Send + Sync {
-    /// True if the expression matches anywhere in `text`.
     fn is_match(&self, text: &[u8]) -> bool;
 }
 

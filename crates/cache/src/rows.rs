@@ -20,7 +20,6 @@ impl<T, const N: usize> Rows<T, N> {
         self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * N + last.len())
     }
 
-    /// Memory it takes, in bytes.
     pub fn bytes(&self) -> u64 {
         let rows = self.chunks.iter().map(|chunk| chunk.capacity() * size_of::<T>()).sum::<usize>();
         (rows + self.chunks.capacity() * size_of::<Vec<T>>()) as u64

@@ -30,7 +30,6 @@ use crate::tombstones::Cause;
 /// Objects taken out of the index under one lock.
 const STRETCH: usize = 256;
 
-/// A former worker that may still serve objects from the stores.
 pub(crate) struct Former {
     stores: Arc<Stores>,
     /// The former worker doesn't serve from the stores any more, or there is none.
@@ -38,7 +37,6 @@ pub(crate) struct Former {
     peer: Mutex<Option<Box<dyn Peer>>>,
 }
 
-/// A successor, as the former worker sees it.
 #[derive(Default)]
 pub(crate) struct Successor {
     /// Returns true if the successor tells this worker nothing any more, or is gone.
@@ -52,7 +50,6 @@ thread_local! {
     static IS_TOLD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True if the invalidations that this thread carries out come from the other worker.
 pub(crate) fn is_told() -> bool {
     IS_TOLD.get()
 }
@@ -100,12 +97,10 @@ impl Cache {
         self.shared().bans.hand_over(successor)
     }
 
-    /// True if the journal belongs to a successor.
     pub fn has_handed_over(&self) -> bool {
         self.shared().bans.log.is_handed_over()
     }
 
-    /// True if a successor hears of invalidations made here.
     pub fn tells_successor(&self) -> bool {
         self.shared().bans.log.tells_successor()
     }
@@ -141,7 +136,6 @@ impl Cache {
         self.shared().former.is_over.store(!lives, Release);
     }
 
-    /// The former worker shall serve nothing from the stores any more.
     pub fn recall(&self) {
         self.shared().former.recall();
     }
@@ -159,7 +153,6 @@ impl Cache {
         }
     }
 
-    /// Notes that the former worker has released the stores or has ended.
     pub fn own(&self) {
         self.shared().former.is_over.store(true, Release);
         self.stores().all().iter().for_each(|store| store.own());

@@ -66,7 +66,6 @@ struct Inner {
     lost_held: u64,
 }
 
-/// The purges held for a key.
 #[derive(Default)]
 struct Held {
     /// Number of the newest hard one; 0: none.
@@ -123,12 +122,10 @@ impl Held {
 }
 
 impl Tags {
-    /// Tags whose index may take `bytes` bytes; 0: any number.
     pub fn with_space(bytes: u64) -> Tags {
         Tags { space: AtomicU64::new(bytes), ..Tags::default() }
     }
 
-    /// True if keys are kept.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
     }
@@ -150,14 +147,12 @@ impl Tags {
         })
     }
 
-    /// A fetch ended without an object.
     pub fn end(&self, began: Option<u64>) {
         if let Some(began) = began {
             self.inner.lock().end(began);
         }
     }
 
-    /// A fetch has become an object with these keys.
     pub fn attach(&self, oc: &Arc<Objcore>, keys: &[Box<[u8]>], began: Option<u64>, bans: &Bans) -> KeyInvalidation {
         if began.is_none() && keys.is_empty() {
             return KeyInvalidation::default();
@@ -207,7 +202,6 @@ impl Tags {
         has_room
     }
 
-    /// Sets the most bytes that the index may take; 0: any number.
     pub fn set_space(&self, bytes: u64) {
         self.space.store(bytes, Relaxed);
     }
@@ -223,7 +217,6 @@ impl Tags {
         inner.lost_held = inner.lost_held.max(seq);
     }
 
-    /// The held purges as entries for a new journal.
     pub fn held_entries(&self) -> Vec<storage::journal::Entry> {
         let inner = self.inner.lock();
         let mut entries = Vec::new();
@@ -255,7 +248,6 @@ impl Tags {
         !keys.is_empty() && self.inner.lock().held_for(keys, began) != HeldPurge::No
     }
 
-    /// An object leaves the cache.
     pub fn detach(&self, oc: &Objcore) {
         if self.is_on() {
             let mut inner = self.inner.lock();
@@ -283,7 +275,6 @@ impl Tags {
         counters.g_bytes.set(bytes.all() as u64);
     }
 
-    /// Puts a purge into the journal: its number.
     fn enter(&self, shared: &Shared, key: &[u8], soft: Option<Mono>, own: Option<usize>) -> (u64, Option<Ticket>) {
         let mut inner = self.inner.lock();
         let seq = shared.bans.next_seq();
@@ -398,12 +389,10 @@ pub struct TagPurge {
     now: Mono,
     own: Option<usize>,
     at: Option<Progress>,
-    /// The last entry in the journal.
     last: Option<Ticket>,
     count: usize,
 }
 
-/// The key that is being worked on.
 struct Progress {
     key: Box<[u8]>,
     seq: u64,
@@ -493,7 +482,6 @@ impl Cache {
         self.shared().tags.turn_on(counters);
     }
 
-    /// True if [`Cache::enable_tags`] was called.
     pub fn counts_tags(&self) -> bool {
         self.shared().tags.counters.get().is_some()
     }
@@ -503,7 +491,6 @@ impl Cache {
         self.shared().tags.is_on()
     }
 
-    /// The keys of an object that is in the cache.
     pub fn tags_of(&self, obj: &ObjRef) -> Vec<Box<[u8]>> {
         self.shared().tags.keys_of(obj.objcore())
     }

@@ -11,7 +11,6 @@ use crate::digest::Digest;
 /// A power of two. Memory that was never written to costs nothing.
 const SLOTS: usize = 1 << 16;
 
-/// The reason why an object left the cache, or never came into it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Cause {
@@ -19,14 +18,11 @@ pub enum Cause {
     Expired = 1,
     /// The object had no ttl, so no lookup could find it.
     ZeroTtl,
-    /// A ban hit it.
     Banned,
     Purged,
-    /// The object was evicted to make room.
     Evicted,
     /// The URL had as many variants as `vary_limit` allows.
     VaryLimit,
-    /// A newer one took its place.
     Replaced,
     FetchFailed,
 }
@@ -55,7 +51,6 @@ impl Tombstones {
         (self.0.len() * size_of::<AtomicU64>()) as u64
     }
 
-    /// An object of that digest went.
     pub fn note(&self, digest: &Digest, cause: Cause, now: Mono) {
         let (at, print) = locate(digest);
         let second = now.0.max(0.0) as u64 & 0x0fff_ffff;

@@ -18,7 +18,6 @@ const PEEKED: usize = 50;
 /// Findings of a lookup that was no hit. Empty after a hit.
 #[derive(Debug, Default)]
 pub struct LookupTrace {
-    /// The ban that hit the stored object.
     pub banned: Option<String>,
     /// The times of the newest object that matches and isn't fresh.
     pub stale: Option<Times>,
@@ -36,39 +35,28 @@ pub struct LookupTrace {
     pub marker: Vec<u8>,
 }
 
-/// A variant in the result of [`Cache::peek`].
 #[derive(Clone, Debug)]
 pub struct VariantSummary {
     /// The fetch that made it; [`Vxid::NONE`] while that has no head.
     pub xid: Vxid,
-    /// Being fetched, without a head yet.
     pub is_busy: bool,
     pub times: Times,
     pub flags: Flags,
-    /// Times it was delivered.
     pub hits: u32,
     /// Names and values of its Vary.
     pub vary: Option<(Vec<u8>, Vec<u8>)>,
-    /// True if the request selects the variant.
     pub is_selected: bool,
-    /// The ban that hits it.
     pub ban: Option<String>,
     /// A purge or ban came while it was fetched; only requests that waited for it may have it.
     pub is_overtaken: bool,
-    /// Bytes that the engine stored beside the head.
     pub aux_attrs: Vec<u8>,
-    /// Length of the body, once it is complete.
     pub body_bytes: Option<u64>,
 }
 
-/// The objects under one hash.
 #[derive(Clone, Debug)]
 pub struct Variants {
-    /// Summaries of the newest variants, as many as one can read.
     pub variants: Vec<VariantSummary>,
-    /// Number of all variants.
     pub count: usize,
-    /// The fate of the last object that left, and its age in seconds.
     pub tombstone: Option<(Cause, f64)>,
 }
 

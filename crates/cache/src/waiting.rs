@@ -43,10 +43,8 @@ impl RecentRushes {
 /// One parked request, as the objhead knows it.
 pub(crate) type Waiter = sync::Waiter<RushReason>;
 
-/// The reason why parked requests are woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RushReason {
-    /// A usable object may be there.
     LookAgain,
     /// The fetch produced nothing that another request could use. Each request fetches on its own; otherwise they would
     /// do so one after the other.
@@ -96,19 +94,16 @@ impl Ticket {
         }
     }
 
-    /// True if the request has been woken.
     pub fn is_woken(&self) -> bool {
         self.waiter.is_called()
     }
 }
 
-/// The state that a used ticket hands to the next lookup.
 pub(crate) struct Redemption {
     pub digest: Digest,
     pub arrival_sequence: u64,
     /// The request doesn't wait again.
     pub is_alone: bool,
-    /// The request has waited.
     pub was_parked: bool,
 }
 

@@ -17,7 +17,6 @@ use nix::time::{ClockId, clock_gettime};
 use sys::blockfile::{Access, BlockFile, BlockOptions, Direct};
 use sys::pages::{BLOCK, Pages, Pool};
 
-/// Bytes written at a time.
 const CHUNK: usize = 1 << 20;
 
 struct Bench {

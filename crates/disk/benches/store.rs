@@ -77,7 +77,6 @@ impl Bench {
         (all + self.objects * 48 + (128 << 20)).next_multiple_of(4096)
     }
 
-    /// True if that object has a body.
     fn is_real(&self, number: u64) -> bool {
         number * self.real / self.objects != (number + 1) * self.real / self.objects
     }
@@ -360,7 +359,6 @@ impl Cpu {
     }
 }
 
-/// Wakers of several tasks, with a mark for each that is to be polled.
 struct Woken {
     tasks: Mutex<Vec<usize>>,
     thread: Thread,

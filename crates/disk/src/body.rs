@@ -39,7 +39,6 @@ struct Shared {
     core: Arc<Core>,
     key: Key,
     len: AtomicU64,
-    /// All of it, when it came with its record.
     inline: Option<Buf>,
     state: Mutex<State>,
 }
@@ -75,7 +74,6 @@ enum Step {
         entry: Buf,
     },
     Wait,
-    /// The chunk was written over.
     Gone(Chunk),
     Lost(StoreError),
 }
@@ -97,7 +95,6 @@ impl DiskBody {
         DiskBody { shared }
     }
 
-    /// The body, when it came with its record.
     pub fn inline(&self) -> Option<&Buf> {
         self.shared.inline.as_ref()
     }
@@ -251,7 +248,6 @@ impl State {
         }
     }
 
-    /// Begins to read chunks that a reader wants and nobody has read.
     fn read_ahead(&mut self, core: &Arc<Core>, cx: &mut Context<'_>, id: u64, starts: &mut Vec<Start>) {
         let has_memory = core.read_bytes.load(Relaxed) < core.options.read_ahead_bytes;
         let wanted = self.readers.wanted(id, has_memory);
@@ -291,7 +287,6 @@ impl State {
         }
     }
 
-    /// Drops chunks among these that nobody wants.
     fn drop_unwanted(&mut self, left: Range<usize>) {
         let readers = &self.readers;
         self.runs.retain(left, |chunks| readers.want_any(chunks));
@@ -401,7 +396,6 @@ fn is_passing(error: DeviceError) -> bool {
     matches!(error, DeviceError::Stalled | DeviceError::Closed)
 }
 
-/// The bytes of a chunk from `offset` on, of its entry.
 fn bytes_of(chunk: Chunk, entry: &Buf, offset: usize) -> Buf {
     entry.slice(UNIT as usize + offset..part_bytes(chunk.len) as usize)
 }

@@ -28,7 +28,6 @@ use crate::task::Signal;
 pub(crate) struct Core {
     pub device: Arc<dyn Device>,
     pub options: Options,
-    /// Tells if an object may still be served.
     pub judge: OnceLock<Box<dyn Judge>>,
     pub counters: Counters,
     pub index: Index,
@@ -48,7 +47,6 @@ pub(crate) struct Core {
     pub is_stalled: AtomicBool,
     pub is_closing: AtomicBool,
     pub tenure: Tenure,
-    /// True if the content belonged to another journal.
     pub is_another_journals: AtomicBool,
     /// All that was there can be found.
     pub is_read_in: AtomicBool,
@@ -56,7 +54,6 @@ pub(crate) struct Core {
     pub segments_to_load: AtomicU64,
 }
 
-/// State known once the device has been opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub superblock: Superblock,
@@ -98,14 +95,11 @@ pub(crate) struct Log {
     pub under_way: UnderWay,
     /// Objects that can be found once all before their end is written, in order.
     pub pending: VecDeque<Pending>,
-    /// Number of failed writes.
     pub failures: u64,
     /// Nothing is put before this second, after a write that failed.
     pub paused_until: u32,
     pub puts: Vec<Weak<PutMark>>,
-    /// Removals that aren't in the log yet.
     pub unwritten: Vec<Removal>,
-    /// Removals that are in no footer on stable storage.
     pub unsealed: Vec<Removal>,
     /// The least number of those in the newest such footer: if that were damaged, the journal would still be needed.
     pub sealed_least: Option<u64>,
@@ -117,7 +111,6 @@ pub(crate) struct Log {
     pub recovery: Option<Recovering>,
     /// The store was handed over: nothing is written any more.
     pub is_handed_over: bool,
-    /// The head of a segment is being written.
     pub is_preparing: bool,
     /// New places of records from the segment reclaimed last, by generation and address: somebody may still know them
     /// by the old ones.
@@ -186,7 +179,6 @@ pub(crate) struct OpenSegment {
     pub failures_before: u64,
 }
 
-/// A segment that gets its footer.
 #[derive(Debug)]
 pub(crate) struct Sealing {
     pub index: u32,
@@ -203,7 +195,6 @@ pub(crate) struct Sealing {
     pub failures_before: u64,
 }
 
-/// An object that was appended and can't be found yet.
 #[derive(Debug)]
 pub(crate) struct Pending {
     /// The log's position after its record.
@@ -283,19 +274,16 @@ impl Core {
         self.opened().expect("objects and segments are known after the store was opened")
     }
 
-    /// The generation of what is at a unit now; 0: nothing.
     pub fn generation_at(&self, at: u64) -> u64 {
         let Some(opened) = self.opened() else { return 0 };
         opened.superblock.segment_at(at).map_or(0, |index| opened.generations[index as usize].load(Relaxed))
     }
 
-    /// True if a unit is about to be written over.
     pub fn is_condemned(&self, at: u64) -> bool {
         let Some(opened) = self.opened() else { return false };
         opened.superblock.segment_at(at).is_some_and(|index| opened.uses[index as usize].is_condemned.load(Relaxed))
     }
 
-    /// Notes that the device failed or was too slow.
     pub fn note_error(&self, error: DeviceError, counter: &crate::counters::Counter) {
         if error == DeviceError::Stalled {
             self.counters.stalls.count();
@@ -315,7 +303,6 @@ impl Core {
         }
     }
 
-    /// A segment isn't written again.
     pub fn quarantine(&self, log: &mut Log, index: u32) {
         let segment = &mut log.segments[index as usize];
         if !std::mem::replace(&mut segment.is_quarantined, true) {
@@ -323,7 +310,6 @@ impl Core {
         }
     }
 
-    /// Units of a segment.
     pub fn units_of(&self, index: u32) -> std::ops::Range<u64> {
         let superblock = &self.geometry().superblock;
         let start = superblock.segment_start(index);
@@ -346,7 +332,6 @@ impl Core {
         self.options.pool.as_ref().map_or_else(|| Pages::zeroed(len), |pool| pool.take(len))
     }
 
-    /// True if the owner wants it to end.
     pub fn is_closing(&self) -> bool {
         self.is_closing.load(Relaxed)
     }

@@ -42,16 +42,13 @@ pub trait Device: Send + Sync + fmt::Debug {
 
 #[derive(Debug)]
 pub enum Op {
-    /// Fill `into`, all of it.
     Read {
         /// The first byte, a multiple of the block size.
         at: u64,
         /// Pages that come back filled.
         into: Pages,
     },
-    /// Write `from`, all of it.
     Write {
-        /// The first byte, a multiple of the block size.
         at: u64,
         /// Pages that don't change meanwhile.
         from: Arc<Pages>,
@@ -113,7 +110,6 @@ pub fn perform(device: &dyn Device, op: Op) -> Result<Pages, DeviceError> {
     hears.recv().unwrap_or(Err(DeviceError::Closed))
 }
 
-/// The error for one of the system's.
 pub(crate) fn stated(error: &io::Error) -> DeviceError {
     match (error.raw_os_error(), error.kind()) {
         (Some(number), _) => DeviceError::Os(number),

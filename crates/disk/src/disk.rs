@@ -30,10 +30,8 @@ pub struct Disk {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     pub stage: Stage,
-    /// Segments that are loaded, of those that are to be.
     pub segments_loaded: u64,
     pub segments: u64,
-    /// Objects that can be found.
     pub objects: u64,
 }
 
@@ -46,11 +44,9 @@ pub enum Stage {
     /// Objects are being found; those that aren't yet are misses, and nothing is stored.
     Recovering,
     Ready,
-    /// The store can't be opened.
     Refused(OpenError),
 }
 
-/// Memory and space that a store uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     pub objects: u64,
@@ -65,13 +61,10 @@ pub struct Usage {
     pub free_bytes: u64,
 }
 
-/// Reasons why earlier changes aren't known to be on stable storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyncError {
-    /// Removals can't be written at the moment.
     NotWritten,
     Failed,
-    /// The device failed to sync.
     Device(DeviceError),
 }
 
@@ -174,7 +167,6 @@ impl Disk {
         self.core.index.update(candidate.place, candidate.at, |slot| slot.expiry = expiry);
     }
 
-    /// Begins to put an object.
     pub fn put(&self, digest: &[u8; 32]) -> Put {
         Put::begin(&self.core, digest)
     }
@@ -289,7 +281,6 @@ impl Disk {
     }
 }
 
-/// Waits for the end of recovery. Whether there is a store.
 async fn recovered(core: &Core) -> bool {
     core.changed
         .wait_for(|| match core.opened.get()? {

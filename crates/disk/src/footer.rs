@@ -13,7 +13,6 @@ pub(crate) struct Footer {
     start: u64,
 }
 
-/// The footer of a segment in its life `generation`.
 pub(crate) async fn read(core: &Core, index: u32, generation: u64) -> Option<Footer> {
     let superblock = core.geometry().superblock;
     let end = superblock.segment_start(index) + superblock.segment_bytes;

@@ -27,12 +27,10 @@ const PATIENCE_IN_MEMORY: u32 = 2;
 pub(crate) struct Progress {
     /// Chunks that aren't known to be written, with the log's position after each.
     unwritten: VecDeque<(u64, Chunk)>,
-    /// Chunks before them, and their bytes.
     written: Vec<Chunk>,
     written_bytes: u64,
     /// The body up to the written chunks, for readers.
     pub body: Option<DiskBody>,
-    /// Waits for room instead of being refused.
     pub is_patient: bool,
     /// The last chunk, of any length, has been appended or will be.
     pub is_whole: bool,
@@ -40,12 +38,10 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Notes a chunk that was appended.
     pub fn appended(&mut self, end: u64, chunk: Chunk) {
         self.unwritten.push_back((end, chunk));
     }
 
-    /// Takes note of written chunks.
     fn settle(&mut self, log: &Log) {
         let written = log.written();
         let known = self.written.len();
@@ -133,7 +129,6 @@ impl Put {
         self.progress.body.get_or_insert_with(|| DiskBody::new(core, None, key, written.clone(), None)).clone()
     }
 
-    /// Appends whole chunks of what has come.
     pub(crate) fn append_backlog(&mut self) -> Result<(), Refused> {
         while self.tail.len() > CHUNK {
             self.append_chunk(CHUNK)?;
@@ -141,7 +136,7 @@ impl Put {
         Ok(())
     }
 
-    /// The same, as far as that is possible now and the bound for the rest allows.
+    /// Appends whole chunks. A lack of room is an error only if more bytes wait than the bound allows.
     pub(crate) fn append_patiently(&mut self) -> Result<(), Refused> {
         match self.append_backlog() {
             Err(Refused::Slow | Refused::NoSegment) if self.tail.len() <= MOST_BACKLOG => Ok(()),

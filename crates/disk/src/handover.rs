@@ -28,14 +28,12 @@ pub(crate) struct Past {
     least_ban_seq: u64,
 }
 
-/// This process's rights on the store.
 #[derive(Debug)]
 pub(crate) struct Tenure {
     /// Set once nobody else writes.
     past: OnceLock<Past>,
     may_write: AtomicBool,
     is_own: AtomicBool,
-    /// Another process may write.
     is_handed_over: AtomicBool,
 }
 
@@ -106,7 +104,6 @@ impl Disk {
 }
 
 impl Core {
-    /// The journal that says what is invalidated here, if there is one.
     pub fn journal(&self) -> Option<&Bond> {
         self.tenure.past()?.journal.as_ref()
     }
@@ -116,7 +113,6 @@ impl Core {
         self.tenure.past().map_or(0, |past| past.least_ban_seq)
     }
 
-    /// Ends when nobody else writes.
     pub async fn taken_over(&self) {
         self.changed.wait_for(|| self.tenure.past().map(drop)).await;
     }
@@ -139,7 +135,6 @@ impl Core {
         self.tenure.is_handed_over.load(Acquire)
     }
 
-    /// True if the checksums of bodies are verified.
     pub fn checks_bodies(&self) -> bool {
         self.options.checks_bodies || self.is_handed_over()
     }

@@ -41,7 +41,6 @@ const SHARD_BYTES: [u64; 2] = [64 << 20, 64 << 10];
 /// Memory is asked for so many places at a time.
 const TOUCHED: usize = 16;
 
-/// All objects that can be found.
 #[derive(Debug)]
 pub(crate) struct Index {
     shards: Box<[Mutex<Shard>]>,

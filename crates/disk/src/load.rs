@@ -30,18 +30,14 @@ pub struct Candidate {
     pub(crate) place: Place,
 }
 
-/// Reasons why a candidate gives no object: for the request it is a miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lost {
-    /// The object isn't there any more.
     Gone,
-    /// The record is another object's.
     OtherDigest,
     /// The record's checksum is wrong. It can't be found again.
     Damaged,
     /// The record can't be read. It can't be found again, unless the device was only too slow.
     Device(DeviceError),
-    /// Too many reads are in progress.
     Busy,
 }
 
@@ -206,7 +202,6 @@ impl Core {
         }
     }
 
-    /// Notes that a client was served from it.
     pub fn note_use(&self, candidate: Candidate) {
         self.index.update(candidate.place, candidate.at, |slot| slot.used = (slot.used + 1).min(MOST_USE));
     }

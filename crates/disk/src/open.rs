@@ -15,7 +15,6 @@ use crate::task::{self, Operation};
 use sys::blockfile::BlockFile;
 use sys::pages::Pages;
 
-/// First blocks of segments that are read at once.
 const AT_ONCE: usize = 96;
 
 /// Opens the store and says which segments are to be recovered, the newest first.

@@ -69,7 +69,6 @@ impl Options {
     }
 }
 
-/// Other processes that may use a device when its store is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Others {
     Nobody,
@@ -94,19 +93,14 @@ pub enum OpenError {
     Device(DeviceError),
     /// The device has something else in it.
     Foreign,
-    /// The store is of another version.
     OtherVersion(u32),
     Damaged,
     /// The device is shorter than it was.
     Truncated {
-        /// Bytes that it had.
         had: u64,
-        /// Bytes that it has.
         has: u64,
     },
-    /// The device is too short for a store.
     TooSmall {
-        /// Bytes that it has.
         has: u64,
     },
 }

@@ -22,12 +22,9 @@ pub enum Refused {
     NotOpen,
     /// Writing is behind by too much, or has failed a short while ago.
     Slow,
-    /// No segment can be written at the moment.
     NoSegment,
     TooLarge,
-    /// The object was removed meanwhile.
     Overtaken,
-    /// A part of it couldn't be written.
     Failed,
 }
 
@@ -58,7 +55,6 @@ impl Put {
         Put { core, mark, digest, chunks: Vec::new(), tail: Vec::new(), failures, progress, from: None }
     }
 
-    /// A copy of a record, which takes its place.
     pub(crate) fn moving(core: &Arc<Core>, digest: &[u8; 32], from: Candidate) -> Put {
         Put { from: Some(from), ..Put::begin(core, digest) }
     }
@@ -172,12 +168,10 @@ impl Put {
         Ok(Candidate { generation: appended.generation, at: appended.at, blocks: slot.blocks, place })
     }
 
-    /// True if a chunk's segment is still the one that it was written to.
     fn is_current(&self, chunk: &Chunk) -> bool {
         chunk.at == 0 || self.core.generation_at(chunk.at) == chunk.generation
     }
 
-    /// Makes an entry of the first `len` bytes of the tail.
     pub(crate) fn append_chunk(&mut self, len: usize) -> Result<(), Refused> {
         let core = self.core.clone();
         let Some(opened) = core.opened() else { return Err(Refused::NotOpen) };
@@ -222,7 +216,6 @@ pub(crate) fn part_name(key: &Key, number: u32) -> [u8; 32] {
     own
 }
 
-/// Bytes of the entry of a chunk of so many bytes.
 pub(crate) fn part_bytes(len: u32) -> u64 {
     u64::from(len) + UNIT
 }

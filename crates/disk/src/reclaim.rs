@@ -33,7 +33,6 @@ enum Next {
     Close,
 }
 
-/// Keeps segments prepared, until the store is closed.
 pub(crate) async fn run(core: &Arc<Core>) {
     loop {
         match core.changed.wait_for(|| next(core, &core.log.lock())).await {
@@ -66,7 +65,6 @@ fn next(core: &Core, log: &Log) -> Option<Next> {
     }
 }
 
-/// Begins new lives of free segments.
 async fn prepare(core: &Arc<Core>, free: &[u32]) {
     let generations: Vec<u64> = {
         let mut log = core.log.lock();
@@ -112,7 +110,6 @@ async fn prepare(core: &Arc<Core>, free: &[u32]) {
     core.changed.raise();
 }
 
-/// The head of a segment's new life is on stable storage.
 fn prepared(core: &Core, log: &mut Log, index: u32, generation: u64) {
     core.geometry().generations[index as usize].store(generation, Relaxed);
     core.geometry().uses[index as usize].is_condemned.store(false, Relaxed);
@@ -239,7 +236,6 @@ async fn readers_gone(core: &Arc<Core>, index: u32) {
     core.changed.wait_for(|| (using.readers.load(Relaxed) == 0 || is_over()).then_some(())).await;
 }
 
-/// Takes objects out of the index that couldn't be written anew.
 async fn drop_lines(core: &Arc<Core>, index: u32, lines: &[Line]) {
     let first = core.units_of(index).start;
     for some in lines.chunks(AT_ONCE) {

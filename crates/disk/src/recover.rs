@@ -16,7 +16,6 @@ use crate::task;
 use crate::writer::{Appended, slot_of};
 use crate::{open, seal, segments};
 
-/// Lines that are put into the index in one go.
 const AT_ONCE: usize = 512;
 
 /// A segment that has no footer and gets one once all are read.
@@ -27,7 +26,6 @@ struct Unsealed {
     previous: u64,
 }
 
-/// Recovers those segments, the newest first.
 pub(crate) async fn recover(core: &Arc<Core>, order: Vec<u32>) {
     core.segments_to_load.store(order.len() as u64, Relaxed);
     // So many of the newest segments may never have been on stable storage as a whole: prepared, open, and being sealed.
@@ -111,7 +109,6 @@ async fn rebind(core: &Core) -> bool {
     true
 }
 
-/// Takes note of removals before what they concern is read.
 fn note(core: &Core, removals: Vec<Removal>) {
     let mut log = core.log.lock();
     let recovery = log.recovery.as_mut().expect("recovery is under way");
@@ -155,7 +152,6 @@ async fn load(core: &Arc<Core>, index: u32, generation: u64, lines: &[Line], is_
     segment.state = if is_sealed { State::Sealed } else { State::Full };
 }
 
-/// Gives up the content of those segments.
 fn give_up(core: &Core, order: &[u32]) {
     let mut log = core.log.lock();
     for &index in order {

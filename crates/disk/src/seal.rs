@@ -116,7 +116,6 @@ fn fitting(
     (fits(own.len()).then(removals), count)
 }
 
-/// Writes a footer to the end of its segment.
 async fn write(core: &Core, index: u32, footer: &[u8]) -> Result<(), DeviceError> {
     let superblock = core.geometry().superblock;
     let end = superblock.segment_start(index) + superblock.segment_bytes;
@@ -147,7 +146,6 @@ pub(crate) fn least(removals: impl Iterator<Item = Removal>) -> Option<u64> {
     numbers.flatten().min()
 }
 
-/// Seals what was found without a footer, with the removals that it holds.
 pub(crate) async fn seal_recovered(core: &Arc<Core>, index: u32, scanned: &Scanned, previous: u64) {
     let generation = core.generation_of(index);
     let trailer = Trailer { generation, end: scanned.end as u32, previous, ..Trailer::default() };

@@ -3,9 +3,7 @@
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// The segment holds nothing that counts.
     Free,
-    /// Not yet read since the start.
     Unread,
     /// The new generation is on stable storage; nothing is in it.
     Prepared,
@@ -21,7 +19,6 @@ pub(crate) enum State {
 pub(crate) struct Segment {
     pub generation: u64,
     pub state: State,
-    /// The least `ban_seq` of its records.
     pub least_ban_seq: u64,
     /// Faults in it are the medium's: it was on stable storage.
     pub is_trusted: bool,
@@ -37,12 +34,10 @@ impl Segment {
         is_quarantined: false,
     };
 
-    /// True if it may be prepared.
     pub fn is_usable(&self) -> bool {
         self.state == State::Free && !self.is_quarantined
     }
 
-    /// True if there may be objects in it.
     pub fn holds_objects(&self) -> bool {
         !matches!(self.state, State::Free | State::Prepared)
     }

@@ -58,14 +58,12 @@ pub enum Table {
     Unjudged,
 }
 
-/// A segment, with what counts in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     pub table: Table,
     /// Objects that a start would find.
     pub entries: Vec<Entry>,
     pub removed: u64,
-    /// Objects that nobody wants any more.
     pub expired: u64,
 }
 
@@ -80,14 +78,11 @@ pub struct Entry {
     pub body_bytes: u64,
 }
 
-/// Content of an object's record, or the reason why it can't be read.
 pub type Looked = Result<Details, Lost>;
 
-/// Content of an object's record.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Details {
     pub fields: Fields,
-    /// Bytes of its body.
     pub body_bytes: u64,
 }
 
@@ -120,7 +115,6 @@ impl Survey {
         self.shape
     }
 
-    /// The next segment, from the newest to the oldest.
     pub fn next_segment(&mut self) -> Option<Found> {
         let &(index, generation) = self.order.get(self.turn)?;
         self.turn += 1;
@@ -233,7 +227,6 @@ impl Wake for Unpark {
     }
 }
 
-/// Has a tool's thread wait for something.
 fn wait<F: Future>(work: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let (mut work, mut cx) = (pin!(work), Context::from_waker(&waker));

@@ -92,7 +92,6 @@ enum Ending {
     Taken,
 }
 
-/// An operation of the device that has been started.
 #[derive(Debug)]
 pub(crate) struct Operation(Arc<Mutex<Ending>>);
 
@@ -138,7 +137,6 @@ pub(crate) async fn read_into(device: &dyn Device, at: u64, into: Pages) -> Resu
     if pages.len() < len { Err(DeviceError::Short) } else { Ok(pages) }
 }
 
-/// Bytes to the device, whole blocks.
 pub(crate) async fn write(device: &dyn Device, at: u64, bytes: &[u8]) -> Result<(), DeviceError> {
     let mut pages = Pages::zeroed(bytes.len());
     pages[..bytes.len()].copy_from_slice(bytes);

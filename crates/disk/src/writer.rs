@@ -57,7 +57,6 @@ impl Core {
         Appending { core: self, log: Some(self.log.lock()), outgoing: Vec::new(), has_rolled: false }
     }
 
-    /// A batch has been written, or not.
     fn batch_ended(&self, position: u64, result: Result<(), DeviceError>) {
         let mut log = self.log.lock();
         let bytes = log.in_flight.remove(&position).expect("a batch ends once");
@@ -285,7 +284,6 @@ impl Appending<'_> {
         self.outgoing.push(Outgoing { position, at, pages: Arc::new(pages) });
     }
 
-    /// Notes that objects are no more, for the log and for footers to come.
     pub fn note_removal(&mut self, removal: Removal) {
         if self.unsealed.len() < crate::core::MOST_REMOVALS {
             self.unsealed.push(removal);
@@ -296,7 +294,6 @@ impl Appending<'_> {
     }
 }
 
-/// The index's slot for an entry.
 pub(crate) fn slot_of(appended: &Appended, expiry: u32) -> Slot {
     Slot { at: appended.at, blocks: blocks_of(appended.at, appended.len), expiry, used: 0 }
 }

@@ -27,9 +27,7 @@ use crate::sess::Sess;
 pub enum Pressure {
     #[default]
     None,
-    /// Fetches that no client waits for.
     BackgroundFetches,
-    /// All fetches that haven't begun.
     Fetches,
     /// Every request, also one that would be a hit.
     Requests,
@@ -45,7 +43,6 @@ pub struct Admission {
     pressure: AtomicU8,
 }
 
-/// The limits that parameters give.
 #[derive(Debug, Default)]
 struct Configured {
     most: u64,
@@ -63,14 +60,11 @@ pub enum Entry {
 /// The reason why a fetch may not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Too many wait already.
     QueueFull,
-    /// The client has as many slots as one may have.
     ClientShare,
 }
 
 impl Refusal {
-    /// The parameter that refuses it.
     pub fn limit(self) -> &'static str {
         match self {
             Self::QueueFull => "thread_queue_limit",
@@ -80,14 +74,12 @@ impl Refusal {
 }
 
 impl Admission {
-    /// Creates the admission with the limits of these parameters.
     pub fn new(params: &Params) -> Self {
         let admission = Self::default();
         admission.apply(params);
         admission
     }
 
-    /// New parameters are in force.
     pub fn apply(&self, params: &Params) {
         let pools = u64::from(params.thread_pools);
         let most = pools * u64::from(params.thread_pool_max);
@@ -96,12 +88,10 @@ impl Admission {
         self.allow(|configured| *configured = Configured { most, most_waiting });
     }
 
-    /// Memory is short, or no longer.
     pub fn set_pressure(&self, pressure: Pressure) {
         self.allow(|_| self.pressure.store(pressure as u8, Relaxed));
     }
 
-    /// The work that is refused because memory is short.
     #[inline]
     pub fn pressure(&self) -> Pressure {
         match self.pressure.load(Relaxed) {
@@ -118,7 +108,6 @@ impl Admission {
         self.pressure() == Pressure::Requests
     }
 
-    /// Changes the configured limits, and applies them.
     fn allow(&self, change: impl FnOnce(&mut Configured)) {
         {
             let mut configured = self.configured.lock();
@@ -133,17 +122,14 @@ impl Admission {
         self.limit.call_next();
     }
 
-    /// Fetches and pipes in progress.
     pub fn busy(&self) -> u64 {
         self.limit.busy()
     }
 
-    /// Requests that wait for a slot.
     pub fn waiting(&self) -> u64 {
         self.limit.waiting()
     }
 
-    /// True if a fetch that came now would be refused.
     pub(crate) fn is_full(&self) -> bool {
         self.limit.is_full()
     }
@@ -200,7 +186,6 @@ pub fn enter_anyway(sess: &Rc<Sess>) -> Slot {
     Slot(Charge::take_anyway(sess))
 }
 
-/// One of the fetches in progress.
 pub struct Slot(Charge);
 
 impl Drop for Slot {
@@ -218,7 +203,6 @@ impl std::fmt::Debug for Slot {
     }
 }
 
-/// A place in the queue.
 pub struct SlotWait {
     charge: Option<Charge>,
     sess: Rc<Sess>,
@@ -248,7 +232,6 @@ impl std::fmt::Debug for SlotWait {
     }
 }
 
-/// A fetch that counts for its client.
 struct Charge {
     sess: Rc<Sess>,
     at: ClientCells,
@@ -287,7 +270,6 @@ impl Drop for Charge {
     }
 }
 
-/// Cells of a row.
 const CELLS: usize = 1024;
 /// A client may always have this many fetches in progress, also on a server that allows few in all.
 const LEAST_SHARE: u64 = 100;
@@ -302,7 +284,6 @@ struct ClientShares {
     most: AtomicU32,
 }
 
-/// A client's cell in each row.
 #[derive(Clone, Copy)]
 struct ClientCells([u16; 2]);
 

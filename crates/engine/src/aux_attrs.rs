@@ -21,22 +21,18 @@ const SLICES: u8 = 32;
 const SLICE: u8 = 64;
 const PARTS: u8 = 128;
 
-/// An object's auxiliary attributes, read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AuxAttrs<'a> {
     /// Positions in the stored body, which is gzip.
     pub gzip_bits: Option<GzipBits>,
     /// Length of the decompressed body in bytes, if it is stored in an encoding other than gzip.
     pub plain_bytes: Option<u64>,
-    /// The ESI program, as [`esi::Program::parse`] reads it.
     pub program: Option<&'a [u8]>,
     /// The reason why the object can't be cached, in words.
     pub reason: Option<&'a [u8]>,
-    /// Findings of filters about the body.
     pub metadata: Option<Metadata<'a>>,
     /// The set of slices ([`crate::slices::SliceSet`]) of an object without a body of its own.
     pub slices: Option<&'a [u8]>,
-    /// The mark of a slice.
     pub slice: Option<&'a [u8]>,
     /// The stored parts of an incomplete object ([`crate::parts::Parts`]).
     pub parts: Option<&'a [u8]>,
@@ -57,7 +53,6 @@ impl<'a> Metadata<'a> {
         (!all.is_empty()).then_some(out)
     }
 
-    /// The finding of the filter of that name.
     pub fn by(self, name: &str) -> Option<&'a [u8]> {
         let mut rest = self.0;
         loop {

@@ -3,7 +3,6 @@
 
 use params::Params;
 
-/// Reads stored heads for bans.
 pub(crate) struct Heads;
 
 impl cache::HeadReader for Heads {
@@ -16,7 +15,6 @@ impl cache::HeadReader for Heads {
     }
 }
 
-/// Compiles patterns for bans.
 pub(crate) struct Patterns;
 
 struct Pattern(vcl_regex::Regex);
@@ -37,7 +35,6 @@ impl cache::Regexes for Patterns {
     }
 }
 
-/// The parameters of the cache.
 pub fn cache_params(params: &Params) -> cache::Params {
     cache::Params {
         ban_cutoff: params.ban_cutoff as usize,

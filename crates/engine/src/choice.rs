@@ -23,15 +23,12 @@ pub struct Choice<'a> {
     pub head: &'a Head,
     /// The URL of `head`; in `vcl_pipe` that of req.
     pub url: &'a [u8],
-    /// Data that modules keep with the task.
     pub task: &'a Privates,
     /// The object's hash, for directors that shard by it.
     pub digest: &'a [u8; 32],
-    /// `client.identity`, as VCL set it.
     pub identity: Option<&'a Text>,
     /// `client.identity` as text, once a director has asked for it.
     pub identity_text: OnceCell<Vec<u8>>,
-    /// True on the backend side.
     pub is_bereq: bool,
     pub log: RefCell<&'a mut TxnLog>,
 }

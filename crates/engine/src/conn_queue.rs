@@ -29,7 +29,6 @@ const MAX_UNREAD: usize = 10_000;
 /// Most waiting connections whose request was read; each holds about 12 KB.
 const MAX_READ: usize = 1_000;
 
-/// The line of one thread.
 #[derive(Default)]
 struct ConnQueue {
     /// When the last refusal was due, by the pace.
@@ -54,7 +53,6 @@ impl ConnQueue {
         self.last.map_or(begin, |last| last.max(begin)) + EACH
     }
 
-    /// True if a connection may be refused now. Counts that refusal.
     fn refuses(&mut self, now: Instant) -> bool {
         let due = self.due(now);
         if due <= now {
@@ -67,7 +65,6 @@ impl ConnQueue {
         self.waiting.front().is_some_and(|first| Rc::ptr_eq(first, place))
     }
 
-    /// The waker of the connection that is first now.
     fn first(&self) -> Option<Waker> {
         self.waiting.front()?.waker.take()
     }
@@ -124,7 +121,6 @@ async fn stand_in_line(sess: &Rc<Sess>, most: usize, refuses: fn(&Admission) -> 
     .await;
 }
 
-/// A spot in line, until it is left.
 struct QueuePlace<'a>(&'a Rc<QueueSlot>);
 
 impl Drop for QueuePlace<'_> {

@@ -50,7 +50,6 @@ impl Drop for RunningVcl {
     }
 }
 
-/// Runs a whole fetch, and contains its panic.
 pub(crate) async fn fetch(mut bereq: Box<Bereq>) {
     if contained(pin!(bereq.run())).await.is_err() {
         bereq.engine.main.req_panic.inc();

@@ -22,10 +22,8 @@ pub struct ThreadWork {
     tallies: [Tally; 3],
 }
 
-/// The kinds of work that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionKind {
-    /// A request that a client waits for.
     Request,
     Session,
     Fetch,
@@ -42,7 +40,6 @@ thread_local! {
     static OWN: Arc<ThreadWork> = Arc::default();
     /// The client of the current transaction, for reports about this thread.
     static CLIENT: Cell<Option<Address>> = const { Cell::new(None) };
-    /// The URLs of transactions begun lately.
     static URLS: RefCell<[Url; URLS_KEPT]> = const { RefCell::new([Url::NONE; URLS_KEPT]) };
 }
 
@@ -68,7 +65,6 @@ impl Url {
     }
 }
 
-/// A transaction and its step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Current {
     /// The transaction; [`Vxid::NONE`] between two.
@@ -89,14 +85,12 @@ impl ThreadWork {
         left
     }
 
-    /// The transaction that the thread works on, or its last one.
     pub fn current(&self) -> Current {
         let step = self.step.load(Relaxed).to_le_bytes();
         let step = step.iter().take_while(|&&letter| letter != 0).map(|&letter| char::from(letter)).collect();
         Current { vxid: Vxid(self.vxid.load(Relaxed)), step }
     }
 
-    /// Number of requests in progress on the thread.
     pub fn open(&self) -> u64 {
         self.tally(TransactionKind::Request).0
     }
@@ -108,7 +102,6 @@ impl ThreadWork {
     }
 }
 
-/// A step's name: its first eight letters.
 #[derive(Clone, Copy, Debug)]
 pub struct StepName(u64);
 
@@ -124,7 +117,6 @@ impl StepName {
     }
 }
 
-/// Notes that this thread works on that step of that transaction.
 pub fn enter(vxid: Vxid, step: StepName) {
     OWN.with(|work| {
         work.vxid.store(vxid.0, Relaxed);
@@ -132,14 +124,12 @@ pub fn enter(vxid: Vxid, step: StepName) {
     });
 }
 
-/// Notes that this thread has ended its work.
 pub fn end() {
     OWN.with(|work| {
         work.leave();
     });
 }
 
-/// Notes the client of this thread's transaction and its URL.
 pub fn work_for(client: Address, vxid: Vxid, url: &[u8]) {
     CLIENT.set(Some(client));
     URLS.with_borrow_mut(|urls| {
@@ -193,13 +183,11 @@ pub struct SuspendedWork {
     client: Option<Address>,
 }
 
-/// Remembers it, and leaves this thread with none.
 pub fn leave() -> SuspendedWork {
     let (vxid, step) = OWN.with(|work| work.leave());
     SuspendedWork { vxid, step, client: CLIENT.take() }
 }
 
-/// Resumes a suspended transaction.
 pub fn take_up(left: SuspendedWork) {
     OWN.with(|work| {
         work.vxid.store(left.vxid, Relaxed);
@@ -208,12 +196,10 @@ pub fn take_up(left: SuspendedWork) {
     CLIENT.set(left.client);
 }
 
-/// The transaction that this thread works on.
 pub fn get() -> Current {
     OWN.with(|work| work.current())
 }
 
-/// This thread's work, shared for others to read.
 pub fn thread_work() -> Arc<ThreadWork> {
     OWN.with(Arc::clone)
 }
@@ -222,7 +208,6 @@ pub fn thread_work() -> Arc<ThreadWork> {
 #[derive(Debug)]
 pub struct OpenTransaction(TransactionKind, std::marker::PhantomData<*const ()>);
 
-/// Counts a transaction that begins.
 pub fn open(what: TransactionKind) -> OpenTransaction {
     // Only this thread writes: no locked instruction is needed.
     OWN.with(|work| {

@@ -28,7 +28,6 @@ impl DrainWatch {
 }
 
 impl Engine {
-    /// Old connections are to end.
     pub fn begin_drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
         let wakers = std::mem::take(&mut *self.drain_watch.wakers.lock());

@@ -36,18 +36,15 @@ pub struct Handshaking {
 }
 
 impl Handshaking {
-    /// Ends the handshake and wakes everybody who waits for it.
     pub fn end(&self, is_done: bool) {
         self.end.set(Some(is_done));
         self.wakers.take().into_iter().for_each(Waker::wake);
     }
 
-    /// True if the client has shown that it is there.
     pub fn is_done(&self) -> bool {
         self.end.get() == Some(true)
     }
 
-    /// Ready at its end.
     pub fn poll_end(&self, cx: &mut Context<'_>) -> Poll<bool> {
         if let Some(is_done) = self.end.get() {
             return Poll::Ready(is_done);

@@ -4,7 +4,6 @@
 use esi::Features;
 use params::{FeatureBit, Params};
 
-/// The parser's switches from the parameter `feature`.
 pub(crate) fn features(params: &Params) -> Features {
     let has = |bit| params.feature.has(bit);
     Features {

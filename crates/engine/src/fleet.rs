@@ -26,7 +26,6 @@ const OPEN: u64 = u64::MAX;
 /// ... or none; else the greatest one in milliseconds.
 const CLOSED: u64 = 0;
 
-/// A server's place in a fleet, if it has one.
 pub struct Fleet {
     node: OnceLock<Node>,
     /// Greatest age in milliseconds of objects that may be found.
@@ -61,12 +60,10 @@ impl Engine {
         assert!(self.fleet.node.set(node).is_ok(), "a server belongs to one fleet");
     }
 
-    /// The fleet's node that this server is, if it is one.
     pub fn fleet_node(&self) -> Option<&Node> {
         self.fleet.node.get()
     }
 
-    /// Sets which objects lookups may find from now on.
     pub fn set_gate(&self, gate: Gate) {
         let most = match gate {
             Gate::Closed if base::failpoint::fault("a gate that is never closed") => OPEN,
@@ -79,12 +76,10 @@ impl Engine {
         self.restrict_if_needed();
     }
 
-    /// True if the fleet restricts lookups.
     pub(crate) fn is_gated(&self) -> bool {
         self.fleet.most_ms.load(SeqCst) != OPEN
     }
 
-    /// The options of a lookup while [`Engine::is_restricted`].
     pub(crate) fn restrict(&self, options: LookupOptions) -> LookupOptions {
         let most = self.fleet.most_ms.load(Relaxed);
         let always_miss = options.always_miss || self.is_recalled() || most == CLOSED;
@@ -125,7 +120,6 @@ impl Engine {
         }
     }
 
-    /// Invalidates on the other nodes, for a transaction, what was invalidated here.
     pub(crate) fn announce(&self, to: &mut Privates, what: impl FnOnce() -> Invalidation, at: Mono) {
         if let Some(node) = self.fleet_node() {
             to.get::<Announcements>().add(node.append(what(), self.real_of(at).0));
@@ -171,7 +165,6 @@ impl Engine {
     }
 }
 
-/// A purge as the log has it.
 pub(crate) fn purge(digest: &Digest, purge: cache::Purge) -> Invalidation {
     let cache::Purge { ttl, grace, keep } = purge;
     Invalidation::Purge { digest: digest.0, ttl, grace, keep }

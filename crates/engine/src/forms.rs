@@ -26,7 +26,6 @@ const LEAST_BYTES: u64 = 128;
 /// The longest one, stored: the packer shan't be one object's for long.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// The reason why a form wasn't made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// Another attempt is of no use.
@@ -44,12 +43,10 @@ impl From<NoForm> for Failure {
     }
 }
 
-/// Applies the parameters to the encoders.
 pub fn apply(params: &Params) {
     filters::set_memory_limit(params.coding_memory);
 }
 
-/// The compression levels that the parameters set.
 pub(crate) fn pack_params(params: &Params) -> PackParams {
     PackParams { brotli_quality: params.brotli_quality as u8, zstd_level: params.zstd_level as u8, bytes: None }
 }
@@ -73,7 +70,6 @@ impl Engine {
         self.main.coding_refused.set(filters::memory_refused());
     }
 
-    /// Begins to make the form that `right` is for.
     pub(crate) fn make_form(self: &Arc<Self>, right: FormRight) {
         let engine = self.clone();
         rt::spawn(async move {
@@ -86,7 +82,6 @@ impl Engine {
         });
     }
 
-    /// The form is made, or won't be.
     pub(crate) fn end_form(&self, mut right: FormRight, made: Result<Result<(), Failure>, Panic>) {
         self.log_evicted(&right.take_events());
         match made {
@@ -109,7 +104,6 @@ impl Engine {
         }
     }
 
-    /// Decompresses the stored body into the form.
     async fn unpack(&self, right: &mut FormRight) -> Result<(), Failure> {
         let mut chain = undoing(right.object().flags().coding).ok_or(Failure::Refused)?;
         let mut reader = right.object().reader(0);
@@ -129,7 +123,6 @@ impl Engine {
         }
     }
 
-    /// One step of the filters, and their output.
     pub(crate) fn step(
         &self,
         chain: &mut Chain,
@@ -147,7 +140,6 @@ impl Engine {
         stepped
     }
 
-    /// Hands the body over to the compressing thread.
     async fn pack(self: &Arc<Self>, right: FormRight) {
         let bytes = right.object().body_len().unwrap_or(0);
         if !(LEAST_BYTES..=MOST_BYTES).contains(&bytes) {
@@ -165,7 +157,6 @@ impl Engine {
         packer::pack(packer::Job { engine: self.clone(), right, pieces });
     }
 
-    /// Counts the filters through which a form goes.
     pub(crate) fn count_form(&self, chain: &Chain) {
         debug_assert!(chain.names().all(|name| FilterName::from(name.as_bytes()) != FilterName::Range), "a whole body");
         self.count_gzip(chain);

@@ -12,7 +12,6 @@ use message::{Head, links, list, names};
 /// Pages that are remembered. Most have a few hundred bytes of links, none more than `message::links` sends ahead.
 const MAX_PAGES: usize = 4096;
 
-/// Links of pages, for early hints; see the module.
 #[derive(Debug, Default)]
 pub struct Hints(Mutex<Pages>);
 
@@ -24,7 +23,6 @@ struct Pages {
 }
 
 impl Hints {
-    /// The page was fetched, and may be cached.
     pub fn remember(&self, digest: &Digest, response: &Head) {
         // Which variant the next client would get isn't known before the page is.
         let links = if varies(response) { Vec::new() } else { links::ahead_of(response) };

@@ -18,7 +18,6 @@ pub fn log_processors(log: &mut TxnLog, params: &Params, what: &str, names: &[u8
     }
 }
 
-/// The tags of one kind of head.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct HeadTags {
@@ -31,7 +30,6 @@ pub struct HeadTags {
     pub unset: Tag,
 }
 
-/// The tags `Req*` of a request.
 pub const REQ: HeadTags = HeadTags {
     method: Tag::ReqMethod,
     url: Tag::ReqUrl,
@@ -42,7 +40,6 @@ pub const REQ: HeadTags = HeadTags {
     unset: Tag::ReqUnset,
 };
 
-/// The tags `Resp*` of a response.
 pub const RESP: HeadTags = HeadTags {
     method: Tag::RespMethod,
     url: Tag::RespUrl,
@@ -53,7 +50,6 @@ pub const RESP: HeadTags = HeadTags {
     unset: Tag::RespUnset,
 };
 
-/// The tags `Bereq*` of a backend request.
 pub const BEREQ: HeadTags = HeadTags {
     method: Tag::BereqMethod,
     url: Tag::BereqUrl,
@@ -64,7 +60,6 @@ pub const BEREQ: HeadTags = HeadTags {
     unset: Tag::BereqUnset,
 };
 
-/// The tags `Beresp*` of a backend response.
 pub const BERESP: HeadTags = HeadTags {
     method: Tag::BerespMethod,
     url: Tag::BerespUrl,
@@ -75,7 +70,6 @@ pub const BERESP: HeadTags = HeadTags {
     unset: Tag::BerespUnset,
 };
 
-/// The tags `Obj*` of an object.
 pub const OBJ: HeadTags = HeadTags {
     method: Tag::ObjMethod,
     url: Tag::ObjUrl,
@@ -87,7 +81,6 @@ pub const OBJ: HeadTags = HeadTags {
 };
 
 impl HeadTags {
-    /// Logs a whole request head.
     pub fn log_request(&self, head: &Head, log: &mut TxnLog) {
         log.put(self.method, head.method());
         log.put(self.url, head.url());
@@ -95,7 +88,6 @@ impl HeadTags {
         self.log_fields(head, log);
     }
 
-    /// Logs a whole response head.
     pub fn log_response(&self, head: &Head, log: &mut TxnLog) {
         self.log_status(head, log);
         self.log_fields(head, log);
@@ -120,7 +112,6 @@ impl HeadTags {
         head
     }
 
-    /// Logs a response's start line.
     pub fn log_status(&self, head: &Head, log: &mut TxnLog) {
         log.put(self.protocol, head.proto());
         log.record(self.status).num(u64::from(head.status()));
@@ -147,7 +138,6 @@ impl HeadTags {
         Ok(())
     }
 
-    /// Removes all fields of that name.
     pub fn unset(&self, head: &mut Head, log: &mut TxnLog, name: &str) {
         if !head.has(name) {
             return;

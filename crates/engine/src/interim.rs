@@ -57,7 +57,6 @@ impl Interims {
         true
     }
 
-    /// The next one, if it is there.
     pub fn next(&self) -> Option<Head> {
         self.0.borrow_mut().waiting.pop_front()
     }

@@ -86,7 +86,6 @@ impl Loops {
         self.has_marked.load(Ordering::Relaxed) && head.has(CDN_LOOP)
     }
 
-    /// This worker's marks on a request.
     fn marks<'a>(&'a self, head: &'a Head) -> impl Iterator<Item = &'a [u8]> {
         let values = head.iter().filter(|field| field.is(CDN_LOOP.as_bytes()));
         let marks = values.flat_map(|field| field.value().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);

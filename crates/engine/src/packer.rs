@@ -18,12 +18,10 @@ use crate::contain::Panic;
 use crate::forms::{Failure, pack_params, undoing};
 use crate::shared::Engine;
 
-/// Most bodies that wait to be compressed.
 const QUEUE: usize = 16;
 /// A form in another encoding must be smaller than the stored body by one part in `GAIN`.
 const GAIN: u64 = 50;
 
-/// A body to be compressed.
 pub(crate) struct Job {
     pub engine: Arc<Engine>,
     pub right: FormRight,
@@ -31,7 +29,6 @@ pub(crate) struct Job {
     pub pieces: Vec<Buf>,
 }
 
-/// Queues a body to be compressed, if there is room for it.
 pub(crate) fn pack(job: Job) {
     static QUEUE_IN: OnceLock<Option<SyncSender<Job>>> = OnceLock::new();
     let begin = || {
@@ -59,7 +56,6 @@ fn work(jobs: &Receiver<Job>) {
     }
 }
 
-/// Compresses a body and keeps the form.
 fn run(engine: &Engine, right: &mut FormRight, pieces: &[Buf]) -> Result<(), Failure> {
     let stored: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
     let plain = unpacked(engine, right.object().flags().coding, pieces)?;

@@ -19,16 +19,13 @@ use params::Params;
 use crate::aux_attrs::AuxAttrs;
 use crate::slices::Validator;
 
-/// Most parts of an object. A further one replaces them all.
 const MAX_PARTS: usize = 64;
 
-/// First byte of the stored form.
 const FORMAT: u8 = 1;
 
 /// Bytes of a stored place.
 const PLACE: usize = 16;
 
-/// The stored parts of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// Bytes of the whole object.
@@ -38,14 +35,12 @@ pub(crate) struct Parts {
     places: Vec<Slice>,
 }
 
-/// The part of an object that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     All,
     These(Vec<Slice>),
 }
 
-/// The result of adding a new part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Joined {
     /// Ranges of the stored body before the new part, and behind it.
@@ -104,7 +99,6 @@ impl Parts {
         (format == FORMAT && are_sound && parts.bytes() < total).then_some(parts)
     }
 
-    /// The parts as they are stored beside the head.
     pub fn store(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
         out.extend_from_slice(&self.total.to_le_bytes());
@@ -117,7 +111,6 @@ impl Parts {
         out
     }
 
-    /// Bytes that are there.
     pub fn bytes(&self) -> u64 {
         self.places.iter().map(Slice::bytes).sum()
     }
@@ -134,7 +127,6 @@ impl Parts {
         None
     }
 
-    /// True if all wanted bytes are stored.
     pub fn have(&self, wanted: &Wanted) -> bool {
         match wanted {
             Wanted::All => false,
@@ -176,7 +168,6 @@ impl Parts {
         Some(wanted)
     }
 
-    /// The parts after a new one is added.
     pub fn join(&self, new: Slice) -> Joined {
         let (mut before, mut behind, mut offset) = (Vec::new(), Vec::new(), 0);
         let mut places: Vec<Slice> = Vec::with_capacity(self.places.len() + 1);

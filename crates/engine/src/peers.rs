@@ -38,7 +38,6 @@ const FAILURES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
-/// Makes the backend that a member is.
 pub type PeerBackendMaker = Box<dyn Fn(&Member) -> Arc<Backend> + Send + Sync>;
 
 /// The tier that this server is a member of.
@@ -55,7 +54,6 @@ pub struct Peers {
     pub(crate) counters: &'static counters::Peers,
 }
 
-/// The members as they are for now.
 #[derive(Default)]
 struct View {
     ring: Ring,
@@ -63,7 +61,6 @@ struct View {
     loads: Loads,
 }
 
-/// A member, and how it fares.
 pub(crate) struct Peer {
     member: Member,
     pub backend: Arc<Backend>,
@@ -84,7 +81,6 @@ pub(crate) enum Target {
 }
 
 impl Peer {
-    /// The peer's name among the nodes.
     pub fn name(&self) -> &str {
         &self.member.name
     }
@@ -168,12 +164,10 @@ impl Peers {
         }
     }
 
-    /// The name of this node among the others.
     pub fn own_name(&self) -> Arc<String> {
         self.own.load_full()
     }
 
-    /// The counters `PEERS.*` of this node.
     pub fn counters(&self) -> &'static counters::Peers {
         self.counters
     }
@@ -210,7 +204,6 @@ impl Peers {
         })
     }
 
-    /// The node that a miss of that key is fetched from.
     pub(crate) fn route(&self, digest: &Digest, now: Mono) -> Target {
         let view = self.view.load();
         let weights = view.peers.iter().filter(|peer| !peer.is_away()).map(|peer| peer.member.weight);
@@ -232,7 +225,6 @@ impl Peers {
         }
     }
 
-    /// Notes an invalidation here that is in no log.
     pub(crate) fn note_invalidation(&self, now: Mono) {
         self.invalidated.fetch_max(ms(now), Relaxed);
     }
@@ -245,13 +237,11 @@ impl Peers {
         }
     }
 
-    /// Notes that this node asks a peer for it.
     pub(crate) fn asking(&self, digest: &Digest) -> Asking<'_> {
         *self.asking.lock().entry(*digest).or_default() += 1;
         Asking { peers: self, digest: *digest }
     }
 
-    /// True if this node is asking a peer for that key.
     pub(crate) fn is_asking(&self, digest: &Digest) -> bool {
         self.asking.lock().contains_key(digest)
     }
@@ -278,16 +268,12 @@ impl Peers {
     }
 }
 
-/// A member for a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedPeer {
     pub name: String,
-    /// The address at which it takes requests.
     pub address: String,
     /// Relative share of the keys.
     pub weight: f64,
-    /// The member is this node.
     pub is_own: bool,
-    /// The member is away and isn't asked.
     pub is_away: bool,
 }

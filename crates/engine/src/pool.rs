@@ -9,7 +9,6 @@ use vrt::Machine;
 
 /// Heads that a thread keeps: three a request, three a fetch.
 const HEADS: usize = 512;
-/// Machines that a thread keeps.
 const MACHINES: usize = 128;
 /// A head that grew beyond this isn't kept.
 const HEAD_BYTES: usize = 16 * 1024;
@@ -32,7 +31,6 @@ pub fn trim_pools() {
     backend::buffers::trim();
 }
 
-/// Empty heads with these limits.
 pub(crate) fn heads<const N: usize>(limits: HeadLimits) -> [Head; N] {
     POOL.with(|spare| {
         let kept = &mut spare.borrow_mut().heads;
@@ -46,7 +44,6 @@ pub(crate) fn heads<const N: usize>(limits: HeadLimits) -> [Head; N] {
     })
 }
 
-/// A machine that runs nothing.
 pub(crate) fn machine() -> Box<Machine> {
     POOL.with(|spare| spare.borrow_mut().machines.pop()).unwrap_or_default()
 }
@@ -64,7 +61,6 @@ pub(crate) fn leave_heads<const N: usize>(heads: [&mut Head; N]) {
     });
 }
 
-/// Leaves a machine to the next transaction.
 pub(crate) fn leave_machine(mut machine: Box<Machine>) {
     POOL.with(|spare| {
         let kept = &mut spare.borrow_mut().machines;

@@ -16,7 +16,6 @@ use base::lock::Mutex;
 use cache::{Digest, DigestBuilder};
 use message::rfc9111::{self, QueryVariance};
 
-/// Paths that are remembered.
 const MAX_PATHS: usize = 4096;
 /// Longest host and path together.
 const MAX_BYTES: usize = 2048;
@@ -38,7 +37,6 @@ struct Paths {
     drawn: u64,
 }
 
-/// The declaration for a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Learned {
     pub variance: QueryVariance,
@@ -57,7 +55,6 @@ impl Learned {
 }
 
 impl Queries {
-    /// The declaration for a URL's path.
     pub(crate) fn of(&self, host: &[u8], url: &[u8]) -> Option<Arc<Learned>> {
         if self.count.load(Relaxed) == 0 {
             return None;

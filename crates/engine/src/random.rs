@@ -4,7 +4,6 @@
 
 use base::lock::Mutex;
 
-/// Number of the state's words.
 const DEGREE: usize = 31;
 /// Distance of the two words that are added.
 const SEPARATION: usize = 3;
@@ -21,7 +20,6 @@ struct State {
 }
 
 impl Random {
-    /// A generator with this seed.
     pub fn seeded(seed: u32) -> Self {
         Random(Mutex::new(State::seeded(seed)))
     }

@@ -28,12 +28,10 @@ pub struct Refreshes {
 
 struct Wish {
     digest: Digest,
-    /// Requests that would have refreshed it.
     asked: u32,
     last: Mono,
 }
 
-/// The decision about a refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refresh {
     Begins,

@@ -27,7 +27,6 @@ const AHEAD: usize = 64 * 1024;
 /// Pieces shorter than this are gathered, so that a body in chunks of one byte costs no more memory than its bytes.
 const PIECE: usize = 16 * 1024;
 
-/// The state of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     None,
@@ -49,7 +48,6 @@ struct Inner {
     cached: Vec<Buf>,
     cached_bytes: u64,
     limit: u64,
-    /// The trailers behind the body.
     trailers: Option<Box<Head>>,
     store: Option<Arc<Store>>,
     reader: Option<Waker>,
@@ -61,7 +59,6 @@ struct Inner {
 pub struct ReqBody(Option<Rc<RefCell<Inner>>>);
 
 impl ReqBody {
-    /// The body that `transport` announces.
     pub fn for_request(transport: &dyn Transport) -> Self {
         let state = match transport.body_state() {
             BodyState::None => State::None,
@@ -100,7 +97,6 @@ impl ReqBody {
         self.0.as_ref().map_or(State::None, |inner| inner.borrow().state)
     }
 
-    /// True if the request came with a body.
     pub fn exists(&self) -> bool {
         self.0.is_some()
     }
@@ -110,12 +106,10 @@ impl ReqBody {
         matches!(self.state(), State::Unread | State::Cached)
     }
 
-    /// True if the whole body is kept.
     pub fn is_cached(&self) -> bool {
         self.state() == State::Cached
     }
 
-    /// True if nobody has asked for the body yet.
     pub fn is_unread(&self) -> bool {
         self.state() == State::Unread
     }
@@ -129,7 +123,6 @@ impl ReqBody {
         }
     }
 
-    /// True while a fetch reads the body.
     pub fn is_lent(&self) -> bool {
         self.state() == State::Lent
     }
@@ -139,7 +132,6 @@ impl ReqBody {
         matches!(self.state(), State::Lent | State::Spent)
     }
 
-    /// The error that makes the body unavailable.
     pub fn failure(&self) -> Option<BodyError> {
         match self.state() {
             State::Failed(error) => Some(error),
@@ -315,7 +307,6 @@ impl ReqBody {
 }
 
 impl Inner {
-    /// Keeps a piece of the body in its store.
     fn store_piece(&mut self, piece: &[u8]) {
         match self.store.as_ref().and_then(|store| store.block(&[piece]).ok()) {
             Some(kept) => self.cached.push(kept),

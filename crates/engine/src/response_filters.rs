@@ -13,7 +13,6 @@ pub(crate) struct ResponseFilters {
 }
 
 impl ResponseFilters {
-    /// Restores the state before VCL ran.
     pub fn reset(&mut self) {
         self.listed = None;
         self.injected.clear();
@@ -24,17 +23,14 @@ impl ResponseFilters {
         self.listed = names;
     }
 
-    /// The list, if VCL set it.
     pub fn list(&self) -> Option<&Text> {
         self.listed.as_ref()
     }
 
-    /// The filters that modules injected.
     pub fn injected(&mut self) -> &mut InjectedFilters {
         &mut self.injected
     }
 
-    /// True if neither VCL nor a module changed the filters.
     pub fn are_default(&self) -> bool {
         self.listed.is_none() && self.injected.is_empty()
     }

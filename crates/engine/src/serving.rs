@@ -15,7 +15,6 @@ thread_local! {
     static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Gives this thread its number.
 pub fn begin_thread(number: usize) {
     NUMBER.set(Some(number));
 }
@@ -25,7 +24,6 @@ pub fn begin_thread(number: usize) {
 pub struct Noted(Option<(storage::StoreId, RecordId)>);
 
 impl Noted {
-    /// Notes that the object's delivery begins.
     pub fn begin(stores: &Stores, obj: &ObjRef) -> Noted {
         let noted = Noted(obj.record().map(|record| (obj.store(), record)));
         noted.again(stores);
@@ -37,7 +35,6 @@ impl Noted {
         self.write(stores, Some);
     }
 
-    /// The delivery is over.
     pub fn end(self, stores: &Stores) {
         self.write(stores, |_| None);
     }

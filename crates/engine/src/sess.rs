@@ -17,14 +17,11 @@ use tables::tags::Tag;
 
 use crate::shared::Engine;
 
-/// A listener as its sessions know it.
 #[derive(Debug)]
 pub struct ListenerInfo {
-    /// The name in `-a name=address`: `a0`.
     pub name: String,
     /// The word for the transport in the session's Begin record: `HTTP/1`, `PROXY`, `TLS`, `QUIC`.
     pub transport: &'static str,
-    /// A connection begins with a PROXY header.
     pub has_proxy_header: bool,
     pub is_tls: bool,
     pub is_quic: bool,
@@ -35,20 +32,15 @@ pub struct ListenerInfo {
     pub h3_port: Option<u16>,
     /// The address as `local.endpoint` shows it: `127.0.0.1:80`, `/path`.
     pub endpoint: String,
-    /// The listener is a unix socket.
     pub is_unix: bool,
 }
 
-/// The facts about an accepted connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
-    /// The peer's end of the socket.
     pub remote: Address,
-    /// Our end of the socket.
     pub local: Address,
     /// The connection's number in the log, which is its descriptor's.
     pub number: u32,
-    /// The socket, if the connection has one of its own.
     pub socket: Option<SocketNumber>,
     /// User and group at the other end of a unix socket.
     pub peer_ids: Option<(u32, u32)>,
@@ -59,14 +51,11 @@ pub struct Connection {
 pub struct SessTimeouts {
     pub idle: Duration,
     pub linger: Duration,
-    /// The value of `send_timeout`.
     pub send: Duration,
-    /// The value of `idle_send_timeout`.
     pub idle_send: Duration,
 }
 
 impl SessTimeouts {
-    /// The timeouts that the parameters set.
     pub fn new(params: &Params) -> Self {
         SessTimeouts {
             idle: params.timeout_idle,
@@ -78,14 +67,10 @@ impl SessTimeouts {
 }
 
 pub struct Sess {
-    /// The worker's shared state.
     pub engine: Arc<Engine>,
     pub vxid: Vxid,
-    /// The listener that accepted it.
     pub listener: Arc<ListenerInfo>,
-    /// The peer of the socket.
     pub remote: Address,
-    /// Our end of the socket.
     pub local: Address,
     /// The PROXY header. Boxed: few sessions have one, and all idle ones would hold room for it.
     pub proxy: RefCell<Option<Box<ProxyHeader>>>,
@@ -97,10 +82,8 @@ pub struct Sess {
     pub client_text: Cell<AddressText>,
     /// The address that the client connected to: as the PROXY header says, else our end.
     pub server: Cell<Address>,
-    /// Moment at which the session began.
     pub t_open: Real,
     pub timeouts: Cell<SessTimeouts>,
-    /// User and group at the other end of a unix socket.
     pub peer_ids: Option<(u32, u32)>,
     /// The socket, if the session has one of its own. May be another's once the session is over.
     pub socket: Option<SocketNumber>,
@@ -132,7 +115,6 @@ impl Sess {
         Rc::new(sess)
     }
 
-    /// A session without records and counts.
     pub(crate) fn new(
         engine: &Arc<Engine>,
         vxid: Vxid,

@@ -40,90 +40,60 @@ const PURGE_STEP_MICROS: u32 = 25;
 /// Longest wait of a transaction for invalidations to be durable. Longer than the stall of a disk that recovers.
 const KEPT_TIME: Duration = Duration::from_secs(30);
 
-/// Finds a VCL by label, for `return (vcl(label))`.
 pub trait Labels: Send + Sync {
-    /// The VCL that the label stands for now.
     fn labelled(&self, label: &str) -> Option<Arc<LoadedVcl>>;
 }
 
-/// The parts that [`Engine::new`] puts together.
 pub struct Config {
-    /// The monotonic clock and the real one.
     pub clock: Clock,
-    /// The parameters to begin with.
     pub params: Params,
-    /// The counters `MAIN.*` of the worker.
     pub main: &'static Main,
-    /// The counters `NOHIT.*` of the worker.
     pub no_hit: &'static NoHitCounts,
     pub log: Arc<LogRing>,
-    /// The stores of its cache.
     pub stores: Arc<Stores>,
     pub labels: Box<dyn Labels>,
-    /// The certificates of TLS listeners.
     pub certificates: Arc<dyn tls::Certificates>,
-    /// The value of `server.identity`.
     pub identity: String,
-    /// The value of `server.hostname`.
     pub hostname: String,
     /// Signs the tokens of waiting rooms.
     pub class_key: [u8; 32],
-    /// Seed of the random numbers.
     pub seed: u32,
 }
 
-/// The worker as its transactions see it.
 pub struct Engine {
-    /// The monotonic clock and the real one.
     pub clock: Clock,
-    /// Source of all vxids.
     pub vxids: VxidSource,
     /// The parameters in force; a transaction keeps the ones it began with.
     pub params: ArcSwap<Params>,
-    /// The counters `MAIN.*` of the worker.
     pub main: &'static Main,
-    /// The counters `NOHIT.*` of the worker.
     pub no_hit: &'static NoHitCounts,
     pub log: Arc<LogRing>,
     pub cache: cache::Cache,
-    /// The stores behind it.
     pub stores: Arc<Stores>,
-    /// The VCL that new requests run.
     pub vcl: ArcSwapOption<LoadedVcl>,
     pub labels: Box<dyn Labels>,
-    /// The certificates of TLS listeners.
     pub certificates: Arc<dyn tls::Certificates>,
-    /// The value of `server.identity`.
     pub identity: String,
-    /// The value of `server.hostname`.
     pub hostname: String,
-    /// The limits on fetches in progress.
     pub admission: Admission,
-    /// The classes that limit requests which need a backend.
     pub classes: Classes,
     pub sessions: AtomicI64,
     pub pipes: AtomicI64,
     /// Bodies are stored in pieces of this many bytes (`debug.fragfetch`); 0: as they come.
     pub fragfetch: AtomicUsize,
-    /// The links of pages.
     pub hints: Hints,
-    /// The significance of queries as origins declared it.
     pub queries: Queries,
-    /// The order in which stale objects are refreshed.
     pub refreshes: Refreshes,
     /// A VCL imports xkey: fields give objects keys.
     pub keeps_key_fields: AtomicBool,
-    /// Recognises requests that this worker sent to itself.
     pub loops: crate::loops::Loops,
     /// Set when the worker is to end: no new request on old connections.
     pub draining: AtomicBool,
-    /// Wakes connections when draining begins.
     pub drain_watch: DrainWatch,
     /// Another worker has taken this one's place, or is about to.
     pub has_successor: AtomicBool,
     /// A lookup has more to ask before it finds anything: there is a successor, or the fleet's gate isn't open.
     pub restricted: DerivedFlag,
-    /// The fleet, if there is one.
     pub fleet: Fleet,
     /// The second tier, if this server is one of it.
     pub peers: OnceLock<Peers>,
@@ -132,7 +102,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine with an empty cache, without a VCL, a fleet or peers.
     pub fn new(config: Config) -> Self {
         let Config { clock, params, main, no_hit, log, stores, labels, certificates, .. } = config;
         let cache = cache::Cache::new(cache::Config {
@@ -177,7 +146,6 @@ impl Engine {
         }
     }
 
-    /// Counts the compressions that a body is about to go through.
     pub(crate) fn count_gzip(&self, chain: &filters::Chain) {
         for name in chain.names() {
             match FilterName::from(name.as_bytes()) {
@@ -195,12 +163,10 @@ impl Engine {
         }
     }
 
-    /// A wall-clock time as the cache's monotonic one.
     pub fn mono_of(&self, real: Real) -> Mono {
         self.clock.mono_of(real)
     }
 
-    /// A monotonic time as wall-clock time.
     pub fn real_of(&self, mono: Mono) -> Real {
         self.clock.real_of(mono)
     }
@@ -229,7 +195,6 @@ impl Engine {
         }
     }
 
-    /// Says whether there is a successor.
     pub fn set_successor(&self, has_successor: bool) {
         self.has_successor.store(has_successor, Ordering::SeqCst);
         self.restrict_if_needed();
@@ -355,7 +320,6 @@ impl Engine {
         }))
     }
 
-    /// A store by its name in VCL.
     pub fn store_named(&self, name: &[u8]) -> Option<&Arc<storage::Store>> {
         self.stores.named(std::str::from_utf8(name).ok()?)
     }

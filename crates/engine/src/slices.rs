@@ -22,7 +22,6 @@ use crate::aux_attrs::AuxAttrs;
 /// this text.
 pub(crate) const CHANGED: &str = "the object has changed";
 
-/// The longest validator that is kept.
 const VALIDATOR_BYTES: usize = 1024;
 
 /// First byte of a stored set.
@@ -72,7 +71,6 @@ impl Validator {
         }
     }
 
-    /// True if a response is of this version.
     pub fn is_of(&self, response: &Head) -> bool {
         let field = |name| response.get(name).unwrap_or_default();
         let is_same_tag = field(names::ETAG) == self.etag;
@@ -91,28 +89,24 @@ impl Validator {
         }
     }
 
-    /// Appends the stored form.
     pub fn store(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&(self.etag.len() as u16).to_le_bytes());
         out.extend_from_slice(&self.etag);
         out.extend_from_slice(&self.last_modified);
     }
 
-    /// Reads the result of [`Validator::store`].
     pub fn parse(stored: &[u8]) -> Option<Self> {
         let (etag, rest) = stored.split_first_chunk()?;
         let (etag, last_modified) = rest.split_at_checked(usize::from(u16::from_le_bytes(*etag)))?;
         Some(Validator { etag: etag.to_vec(), last_modified: last_modified.to_vec() })
     }
 
-    /// The value of If-Range.
     pub fn if_range(&self) -> &[u8] {
         if self.etag.is_empty() { &self.last_modified } else { &self.etag }
     }
 }
 
 impl SliceSet {
-    /// A new version of an object.
     pub fn new(total: u64, size_log2: u8, validator: Validator, transaction: u64) -> Self {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&RandomState::new().hash_one(transaction).to_le_bytes());
@@ -120,7 +114,6 @@ impl SliceSet {
         SliceSet { name, size_log2, total, validator }
     }
 
-    /// The set of an object's slices, if it is kept in slices.
     #[inline]
     pub fn of(obj: &ObjRef) -> Option<SliceSet> {
         let stored = obj.aux_attrs();
@@ -142,7 +135,6 @@ impl SliceSet {
         is_possible.then_some(SliceSet { name, size_log2, total, validator })
     }
 
-    /// The set as it is stored beside the head.
     pub fn store(&self) -> Vec<u8> {
         let mut out = vec![FORMAT, self.size_log2];
         out.extend_from_slice(&self.total.to_le_bytes());
@@ -178,17 +170,14 @@ impl SliceSet {
         1 << self.size_log2
     }
 
-    /// Number of slices of the object.
     pub fn count(&self) -> u64 {
         self.total.div_ceil(self.size())
     }
 
-    /// The slice that has this byte.
     pub fn index_of(&self, byte: u64) -> u64 {
         byte >> self.size_log2
     }
 
-    /// Place of a slice in the object.
     pub fn place(&self, index: u64) -> Slice {
         slice_at(index, self.size_log2, Some(self.total))
     }
@@ -251,10 +240,8 @@ pub(crate) fn renew(cache: &Cache, object: Digest, set: SliceSet, head: ObjRef) 
     });
 }
 
-/// The reason why a response isn't the slice that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
-    /// The object is another one.
     Changed,
     /// The response doesn't show that: an error, or a Content-Range that doesn't fit the request.
     Failed,

@@ -18,7 +18,6 @@ pub(crate) struct SyntheticResponse {
 }
 
 impl SyntheticResponse {
-    /// Sets the status and the reason phrase that VCL has chosen.
     pub fn ask(&mut self, status: u16, reason: Option<Vec<u8>>, was_forwarded: bool) {
         (self.status, self.reason) = (status, reason);
         self.cause = Cause::of_vcl(status, was_forwarded).map(Box::new);
@@ -30,19 +29,16 @@ impl SyntheticResponse {
         self.cause = Some(Box::new(Cause::new(error, details)));
     }
 
-    /// Like [`SyntheticResponse::ask_because`], with a reason phrase.
     pub fn ask_in_words(&mut self, status: u16, reason: &str, error: ProxyError) {
         self.ask_because(status, error, "");
         self.reason = Some(reason.into());
     }
 
-    /// Sets the status, and notes that the same request may succeed later.
     pub fn ask_for_later(&mut self, status: u16, error: ProxyError, details: &'static str) {
         self.ask_because(status, error, details);
         self.later = true;
     }
 
-    /// Takes the cause of the response.
     pub fn take_cause(&mut self) -> Option<Box<Cause>> {
         self.cause.take()
     }
@@ -53,17 +49,14 @@ impl SyntheticResponse {
         self.refusal = Some(Box::new(refusal));
     }
 
-    /// Takes the class's refusal that the response reports.
     pub fn take_refusal(&mut self) -> Option<Box<Refusal>> {
         self.refusal.take()
     }
 
-    /// Takes the note that the same request may succeed later.
     pub fn take_later(&mut self) -> bool {
         std::mem::take(&mut self.later)
     }
 
-    /// VCL writes the body, or more of it.
     pub fn write(&mut self, data: &[u8], append: bool) {
         if !append {
             self.body.clear();

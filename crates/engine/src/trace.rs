@@ -13,7 +13,6 @@ use shm::vsl::TxnLog;
 use crate::httplog::HeadTags;
 
 thread_local! {
-    /// Keys that the system has drawn.
     static SEED: RandomState = RandomState::new();
 }
 
@@ -26,7 +25,6 @@ pub fn put(head: &mut Head, log: &mut TxnLog, kind: &HeadTags, vxid: Vxid, begin
     kind.force(head, log, FIELD, own.as_bytes()).is_ok()
 }
 
-/// A new trace for a request without one.
 fn fresh(vxid: Vxid, ratio: f64) -> TraceContext {
     let draw = |half: u8| SEED.with(|seed| seed.hash_one((vxid.log_id(), half)));
     let (high, low) = (draw(0), draw(1));

@@ -29,7 +29,6 @@ impl Trailers {
         self.0.borrow().as_ref().is_some_and(|(made_by, _)| *made_by == of)
     }
 
-    /// Takes the trailers of the object that the fetch `of` has made.
     pub fn take(&self, of: Vxid) -> Option<Head> {
         self.0.borrow_mut().take().filter(|(made_by, _)| *made_by == of).map(|(_, head)| head)
     }

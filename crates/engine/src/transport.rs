@@ -12,14 +12,10 @@ use shm::vsl::TxnLog;
 use storage::Buf;
 use tables::close::SessClose;
 
-/// The state of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyState {
-    /// The request has none.
     None,
-    /// Some of it has not been read.
     Unread,
-    /// Read to its end.
     Done,
     /// The client broke it or went away; it will never be complete.
     Failed,
@@ -28,9 +24,7 @@ pub enum BodyState {
 /// The reason why the request's body is unavailable. The front supplies texts that depend on the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
-    /// The framing of the body is malformed.
     Malformed(&'static str),
-    /// The client closed before its end.
     Closed(&'static str),
     /// The client sends nothing, or too slowly.
     TimedOut(&'static str),
@@ -51,10 +45,8 @@ impl BodyError {
     }
 }
 
-/// The response can't be sent any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// The client closed or reset.
     Closed,
     /// The client doesn't read, or too slowly.
     TimedOut,
@@ -63,17 +55,14 @@ pub enum SendError {
 /// Bytes of one request and its response, for the log and the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acct {
-    /// Head of the request.
     pub req_head: u64,
     /// Body of the request, framing left out.
     pub req_body: u64,
-    /// Head of the response.
     pub resp_head: u64,
     /// Body of the response, framing left out.
     pub resp_body: u64,
 }
 
-/// The raw connection that `pipe` takes over.
 pub struct Tunnel {
     pub stream: net::Stream,
     /// Bytes that were read past the request's head.
@@ -99,7 +88,6 @@ pub trait Transport {
         log: &mut TxnLog,
     ) -> Option<SessClose>;
 
-    /// Queues a piece of the body.
     fn send_data(&mut self, piece: Buf);
 
     /// The body is complete. `trailers` are the fields behind it (RFC 9110 6.5), which reach a client that takes them.
@@ -111,13 +99,10 @@ pub trait Transport {
     /// Queues and logs a bare response that VCL never sees: 400, 417, 500, 503. It has at most one header, `Proxy-Status`.
     fn send_minimal(&mut self, status: u16, proxy_status: Option<&str>, log: &mut TxnLog);
 
-    /// Queues and logs `100 Continue`.
     fn send_continue(&mut self, log: &mut TxnLog);
 
-    /// True if bytes after the request's head are at hand already.
     fn has_input(&self) -> bool;
 
-    /// Queues an interim response (RFC 9110 15.2) of a backend.
     fn send_interim(&mut self, interim: &Head);
 
     /// Bytes queued and not yet written.
@@ -141,10 +126,8 @@ pub trait Transport {
         true
     }
 
-    /// The state of the request's body.
     fn body_state(&self) -> BodyState;
 
-    /// Length of the request's body when it was announced.
     fn body_len(&self) -> Option<u64>;
 
     /// The next piece of the request's body, `None` at its end.
@@ -165,6 +148,5 @@ pub trait Transport {
     /// The raw connection, when this version of HTTP can give it away.
     fn take_tunnel(&mut self) -> Option<Tunnel>;
 
-    /// Counts of bytes so far.
     fn acct(&self) -> Acct;
 }

@@ -14,7 +14,6 @@ use vrt::{Failure, Value, Var};
 use crate::sess::Sess;
 use crate::shared::Engine;
 
-/// An address as VCL's IP.
 fn ip(address: Address) -> Value {
     Value::Ip(Some(SocketAddr::new(address.ip(), address.port())))
 }
@@ -64,13 +63,11 @@ pub fn seconds(value: &Value) -> Result<f64, Failure> {
     }
 }
 
-/// A DURATION as a limit of ours.
 pub fn duration(value: &Value) -> Result<Duration, Failure> {
     // A thousand years are as good as for ever, and can be added to any clock.
     Ok(Duration::from_secs_f64(seconds(value)?.min(1e9 * 31.5)))
 }
 
-/// The value of a BOOL.
 pub fn boolean(value: &Value) -> Result<bool, Failure> {
     match value {
         Value::Bool(yes) => Ok(*yes),
@@ -78,7 +75,6 @@ pub fn boolean(value: &Value) -> Result<bool, Failure> {
     }
 }
 
-/// The value of a STRING.
 pub fn text(value: Value) -> Result<Option<Text>, Failure> {
     match value {
         Value::String(text) | Value::Stevedore(text) => Ok(text),
@@ -101,7 +97,6 @@ pub fn misplaced(var: Var) -> Failure {
     Failure::new(format!("{} is out of place", var.name()))
 }
 
-/// The value of `client.identity` as bytes.
 pub fn identity(sess: &Sess, own: Option<&Text>) -> Vec<u8> {
     match own {
         Some(text) => text.as_bytes().to_vec(),

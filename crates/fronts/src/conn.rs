@@ -31,7 +31,6 @@ pub(crate) struct Conn {
     pub(crate) idle_since: Instant,
 }
 
-/// State that matters for closing a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CloseState {
     /// The client may still be sending something that nobody will read.

@@ -41,7 +41,6 @@ pub(crate) fn trim() {
     RUNNERS.with(Runners::trim);
 }
 
-/// Serves the connection until it is idle or at its end.
 pub(crate) fn run(conn: Box<Conn>) -> impl Future<Output = (Box<Conn>, Outcome)> {
     runner::run(&RUNNERS, busy, conn)
 }
@@ -132,7 +131,6 @@ fn is_bad_preface(h1: &H1, arrived: &NextRequest) -> bool {
     is_bad
 }
 
-/// Tells the client that its request is answered as HTTP/2.
 async fn upgrade(h1: &mut H1, upgraded: Box<Upgraded>) -> Outcome {
     h1.send_raw(SWITCHING);
     match poll_fn(|cx| h1.poll_flush(cx, 0)).await {
@@ -179,7 +177,6 @@ enum Answered {
     Http2,
 }
 
-/// Makes the request a stream's.
 fn begin_upgrade(h1: &mut H1, req: Req) -> Result<Box<Upgraded>, SessClose> {
     let head_bytes = std::mem::take(&mut h1.acct).req_head;
     upgrade::upgrade(req, head_bytes).map_err(|mut req| {

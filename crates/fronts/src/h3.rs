@@ -34,14 +34,12 @@ pub(crate) const VERSION: &str = "HTTP/3";
 #[derive(Clone, Copy, Debug)]
 pub struct Seat {
     pub local: std::net::SocketAddr,
-    /// Number in the log: that of its descriptor.
     pub number: u32,
 }
 
 #[derive(Clone, Debug)]
 pub struct Config {
     pub quic: Arc<ServerConfig>,
-    /// True if its TLS takes early data.
     pub takes_early_data: bool,
 }
 
@@ -116,7 +114,6 @@ async fn live(link: &Rc<Link>) -> SessClose {
     link.why_it_ended(&ended)
 }
 
-/// True if a client that isn't there any more ended the connection.
 fn is_gone(error: &ConnectionError) -> bool {
     match error {
         ConnectionError::ApplicationClosed(_)

@@ -23,7 +23,6 @@ pub(crate) mod report;
 
 const READ: usize = 2048;
 
-/// Handshakes that a thread has in progress.
 const MAX_IN_PROGRESS: u32 = 10_000;
 
 /// Bytes that they hold in all: hellos, and what answering them takes. It is all of the first limit with usual hellos.
@@ -135,7 +134,6 @@ pub(crate) async fn receive(conn: &mut Conn) -> Result<(), SessClose> {
     }
 }
 
-/// Carries the handshake out. True if the client wanted nothing more.
 async fn shake_hands(conn: &mut Conn, sess: &Sess) -> Result<bool, Failure> {
     let mut in_progress = InProgress::begin()?;
     let deadline = Instant::now() + sess.engine.params.load().tls_handshake_timeout;
@@ -248,7 +246,6 @@ fn refuse(stream: &Stream, failure: &Failure) {
 /// The alert unrecognized_name (RFC 6066 3).
 const UNRECOGNIZED_NAME: u8 = 112;
 
-/// Response to a client that speaks HTTP in clear.
 const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain\r\n\
     Content-Length: 52\r\n\

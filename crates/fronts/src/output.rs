@@ -61,7 +61,6 @@ impl Output {
         self.own.capacity() + self.pieces.capacity() * size_of::<Piece>()
     }
 
-    /// Adds bytes that `fill` writes.
     pub(crate) fn add(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> usize {
         let before = self.own.len();
         fill(&mut self.own);
@@ -74,7 +73,6 @@ impl Output {
         added
     }
 
-    /// A body begins, of this length if it is known.
     pub(crate) fn begin_body(&mut self, len: Option<u64>) {
         self.is_long = len.is_some_and(|len| len >= LEND_MOST_BYTES);
     }
@@ -90,7 +88,6 @@ impl Output {
         self.pieces.push_back(if is_often { Piece::Often(buf) } else { Piece::Stored(buf) });
     }
 
-    /// Throws away what isn't written.
     pub(crate) fn clear(&mut self) {
         self.own.clear();
         self.pieces.clear();
@@ -140,7 +137,6 @@ impl Output {
         run.map(Buf::len).sum::<usize>().saturating_sub(self.written)
     }
 
-    /// Writes pieces of all kinds.
     fn copy(&self, stream: &Stream) -> io::Result<usize> {
         if let (1, Some(Piece::Own(len))) = (self.pieces.len(), self.pieces.front()) {
             return stream.try_write(&self.own[self.own_written..self.own_written + len]);

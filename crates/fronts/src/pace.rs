@@ -33,7 +33,6 @@ impl Pace {
         }
     }
 
-    /// We wait for the client.
     pub(crate) fn waits(&mut self, now: Instant) {
         self.waits_since.get_or_insert(now);
     }

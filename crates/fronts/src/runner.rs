@@ -10,7 +10,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::thread::LocalKey;
 
-/// Runners that a thread keeps when nothing runs.
 const SPARE: usize = 64;
 
 /// Slot in which jobs and their results are handed over.
@@ -26,7 +25,6 @@ pub(crate) struct Runner<J, D> {
     work: Pin<Box<dyn Future<Output = ()>>>,
 }
 
-/// The idle runners of one front on one thread.
 pub(crate) struct Runners<J, D>(RefCell<Vec<Runner<J, D>>>);
 
 impl<J, D> Runners<J, D> {
@@ -34,7 +32,7 @@ impl<J, D> Runners<J, D> {
         Runners(RefCell::new(Vec::new()))
     }
 
-    /// Those that are idle now end.
+    /// Ends the runners that are idle now.
     pub(crate) fn trim(&self) {
         drop(self.0.take());
     }
@@ -56,7 +54,6 @@ impl<J: 'static, D: 'static> Runner<J, D> {
         self.handover.set(Handover::In(job));
     }
 
-    /// Goes on with the job.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<D> {
         let polled = self.work.as_mut().poll(cx);
         assert!(polled.is_pending(), "a runner has no end");
@@ -98,7 +95,6 @@ async fn work<J, D, K: Default>(handover: Rc<Cell<Handover<J, D>>>, busy: impl A
     }
 }
 
-/// Has `busy` do the job, on a runner of its front's.
 pub(crate) async fn run<J: 'static, K: Default + 'static, D: 'static>(
     runners: &'static LocalKey<Runners<J, D>>,
     busy: impl AsyncFn(J, K) -> (D, K) + 'static,

@@ -18,13 +18,11 @@ pub(crate) struct SendLimits {
     behind_since: Option<Mono>,
 }
 
-/// Limit of a wait for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// Look again after that much more waiting.
     For(Duration),
     Forever,
-    /// The client's time is over.
     Over,
 }
 

@@ -27,7 +27,6 @@ pub struct Accepted {
 
 pub(crate) enum Outcome {
     Idle,
-    /// The connection ends, for that reason.
     End(SessClose, CloseState),
     /// The connection goes on as HTTP/2, with the request that asked for that if one did.
     Http2(Option<Box<h2::Upgraded>>),
@@ -155,7 +154,6 @@ async fn idle(conn: &Conn) -> Result<(), SessClose> {
     .await
 }
 
-/// True if the client of an idle connection is to be sent something.
 fn has_to_say(conn: &Conn, cx: &mut Context<'_>) -> bool {
     conn.h2.as_ref().is_some_and(|mux| mux.poll_drain(cx).is_ready())
 }

@@ -56,7 +56,6 @@ impl RecvWait {
         self.pace.moved(bytes, Instant::now);
     }
 
-    /// Ends the wait for good.
     pub(crate) fn over(&mut self) {
         self.timer.forget();
         self.since = None;
@@ -88,7 +87,6 @@ impl RecvWait {
 }
 
 impl SendWait {
-    /// Nothing is under way.
     pub(crate) fn new() -> Self {
         SendWait { limits: SendLimits::NONE, pace: Pace::default(), timer: Timer::default() }
     }
@@ -98,7 +96,6 @@ impl SendWait {
         self.limits.begin(since, sess.timeouts.get().send);
     }
 
-    /// Does what [`SendLimits::forbid_write`] does.
     pub(crate) fn forbids_write(&self, sess: &Sess) -> bool {
         self.limits.forbid_write(|| sess.engine.clock.mono())
     }

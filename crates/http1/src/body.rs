@@ -29,28 +29,21 @@ pub enum Step {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truncation {
-    /// The body ended before the announced Content-Length.
     Length,
-    /// Inside a chunk's data.
     ChunkData,
-    /// Between chunks, or before the last one.
     Chunking,
 }
 
 /// The reason why a body is broken. It must never be passed on as complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
-    /// The connection ended before the body did.
     Truncated(Truncation),
-    /// A chunk's size line isn't one.
     BadSize,
-    /// A chunk's size has too many digits.
     SizeTooLong,
     /// A chunk's size doesn't fit 63 bits.
     SizeTooLarge,
     /// Extensions longer than the bound, or against the grammar: control characters, a line end in quotes.
     BadExtension,
-    /// A chunk's data isn't followed by CRLF.
     NoCrlf,
     /// A trailer line is malformed or may not be there, or they exceed the bound.
     BadTrailer,

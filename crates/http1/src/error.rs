@@ -14,11 +14,8 @@ pub enum HeadError {
     /// The start line isn't of the three parts it must have, or has control characters.
     BadStartLine,
     BadMethod,
-    /// `HTTP/1.0` or `HTTP/1.1` is expected.
     BadVersion,
-    /// The status isn't three digits from 100 on.
     BadStatus,
-    /// A control character in a field line.
     ControlChar {
         byte: u8,
     },
@@ -27,11 +24,9 @@ pub enum HeadError {
         /// Offset of the line's beginning.
         at: usize,
     },
-    /// The first line after the start line begins with a blank.
     LeadingFold {
         at: usize,
     },
-    /// A line that begins with a colon.
     NoName {
         at: usize,
     },
@@ -42,11 +37,9 @@ pub enum HeadError {
     NoColon {
         at: usize,
     },
-    /// More lines than `http_max_hdr`.
     TooManyFields {
         at: usize,
     },
-    /// The head doesn't fit into its arena.
     NoSpace,
     /// A lone LF ends a line of a request where none may.
     LoneLf,
@@ -60,7 +53,6 @@ pub enum HeadError {
     BadTarget,
     MultipleHost,
     MultipleContentLength,
-    /// Host isn't `host [":" port]`.
     BadHost,
 }
 
@@ -69,7 +61,6 @@ pub struct Reaction {
     /// The minimal response to send; `None`: close without a word, as varnishd does.
     pub status: Option<u16>,
     pub close: SessClose,
-    /// True if MAIN.client_req_400 counts it.
     pub counts_as_400: bool,
     /// True if the head is whole, so that its lines are logged before the error; else the input is logged as
     /// HttpGarbage.

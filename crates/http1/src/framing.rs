@@ -4,7 +4,6 @@
 use message::chars::exact_number;
 use message::{Head, Version, list, names};
 
-/// The way in which a message's body is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     None,
@@ -15,7 +14,6 @@ pub enum Framing {
     Eof,
 }
 
-/// Fields that contradict each other or themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FramingError {
     /// Content-Length isn't a number below 2^63, or is a list.
@@ -24,14 +22,12 @@ pub enum FramingError {
     SeveralLengths,
     /// A transfer coding other than chunked alone, or one in HTTP/1.0.
     BadCoding,
-    /// Both Content-Length and Transfer-Encoding.
     LengthAndCoding,
     /// A status that has no body, with fields that announce one.
     BodyForbidden,
 }
 
 impl FramingError {
-    /// A short text for the log.
     pub fn text(self) -> &'static str {
         match self {
             Self::BadLength => "Invalid Content-Length",
@@ -131,7 +127,6 @@ pub fn is_guess(head: &Head, to_head: bool) -> bool {
 /// The meaning of an Expect field (RFC 9110 10.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// There is no such field.
     Nothing,
     Continue,
     /// Something else: varnishd answers 417 and closes.

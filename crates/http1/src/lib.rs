@@ -50,7 +50,6 @@ impl Default for Limits {
 pub enum Progress {
     /// Nothing but empty lines so far: a connection in this state is idle.
     Idle,
-    /// The head has begun and more bytes are needed.
     Incomplete,
     Complete(ParsedHead),
     /// The peer speaks HTTP/2 with prior knowledge (RFC 9113 3.4); nothing was consumed.
@@ -65,6 +64,5 @@ pub struct ParsedHead {
     pub begin: usize,
     /// Framing of the request's body. For a response ask [`response_framing`], which needs the request's method.
     pub framing: Framing,
-    /// True if a line ends with a lone LF.
     pub lone_lf: bool,
 }

@@ -9,7 +9,6 @@ use message::{Head, LostHeader, names};
 /// Methods that programs purge with; VCL gives them their meaning.
 const METHODS: [&[u8]; 7] = [b"BAN", b"PURGE", b"REFRESH", b"URIBAN", b"DOMAINPURGE", b"FULLBAN", b"URLPURGE"];
 
-/// True if programs purge with this method.
 pub(crate) fn is_method(method: &[u8]) -> bool {
     METHODS.contains(&method)
 }

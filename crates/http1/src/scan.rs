@@ -40,7 +40,6 @@ impl LineFeeds {
         }
     }
 
-    /// The offset at which the `n`-th line ends, if that is known.
     #[inline]
     pub(crate) fn get(&self, n: usize) -> Option<usize> {
         self.at[..usize::from(self.len).min(MAX_FEEDS)].get(n).map(|lf| usize::from(*lf))

@@ -192,7 +192,6 @@ pub struct Grant {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The connection goes on.
     No,
     /// GOAWAY with the highest number was sent: streams that are under way are still taken.
     Announced,
@@ -215,7 +214,6 @@ struct Current {
     takes: bool,
 }
 
-/// Counters of limited events.
 #[derive(Debug, Default)]
 struct Meters {
     rapid_resets: Meter,
@@ -239,7 +237,6 @@ pub struct Connection {
     born: Mono,
     /// Seconds since it was born, as the owner said last.
     now: f32,
-    /// Bytes of the preface that are still to come.
     preface_left: u8,
     has_begun: bool,
     header: [u8; HEADER_BYTES],
@@ -258,7 +255,6 @@ pub struct Connection {
     highest: u32,
     /// The highest of them that was looked at.
     last_taken: u32,
-    /// The last stream of a GOAWAY of the peer's.
     peer_last: Option<u32>,
     ending: Ending,
     /// A drain's PING is on its way.
@@ -445,7 +441,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Counts a stream that we reset for what the peer sent.
     fn break_stream(&mut self, id: u32, fault: StreamFault) -> Result<Event, Fault> {
         self.count(|m| &mut m.made_resets, |l| l.made_resets, crate::Abuse::MadeReset)?;
         self.write_reset(id, fault.code)?;

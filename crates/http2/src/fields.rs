@@ -45,7 +45,6 @@ pub(crate) fn is_good_value(value: &[u8]) -> bool {
     is_value(value)
 }
 
-/// Classes of fields that mean something to the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Pseudo,
@@ -60,7 +59,6 @@ enum Class {
 }
 
 impl Class {
-    /// The class of a name in lower case.
     #[inline]
     fn of(name: &[u8]) -> Class {
         let (known, class) = Class::candidate(name);

@@ -23,7 +23,6 @@ pub const PADDED: u8 = 0x8;
 /// HEADERS: five bytes of priority come first.
 pub const PRIORITY: u8 = 0x20;
 
-/// The types of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kind {

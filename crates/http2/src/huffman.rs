@@ -27,7 +27,6 @@ const QUICK_BITS: u32 = 11;
 /// The codes in order of their length, and within it of their symbol.
 struct Code {
     codes: [u32; COUNT],
-    /// The symbols in the order of their codes.
     symbols: [u16; COUNT],
     /// For each length: the first code, how many there are, and where in `symbols` the first of them is.
     lengths: [(u32, u32, u32); MAX_BITS + 1],
@@ -168,7 +167,6 @@ impl Decoding<'_> {
         (self.bits, self.held) = (self.bits << length, self.held - length);
     }
 
-    /// Takes bytes while there is room for them.
     fn refill(&mut self) {
         while self.held <= 56
             && let Some((&byte, after)) = self.rest.split_first()
@@ -278,7 +276,6 @@ mod tests {
             prop_assert_eq!(back, text);
         }
 
-        /// Bytes that can be decoded are the one code of their text.
         #[test]
         fn any_bytes(code in prop::collection::vec(any::<u8>(), 0..40)) {
             let mut text = Vec::new();

@@ -20,9 +20,7 @@ const NO_RFC7540_PRIORITIES: u16 = 9;
 
 /// Default limit of a field section; the RFC has no limit, varnishd takes this for none.
 const DEFAULT_LIST_SIZE: u32 = 0x7fff_ffff;
-/// Bytes of one setting.
 const SETTING_BYTES: usize = 6;
-/// Most settings that an HTTP2-Settings field may have.
 const MAX_UPGRADE_SETTINGS: usize = 32;
 
 /// Settings that one side announces. The default holds before it has announced any.

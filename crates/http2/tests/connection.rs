@@ -57,7 +57,6 @@ fn bodies_and_trailers_both_ways() {
     assert_eq!(got[got.len() - 3..], ["head 1 103: link: x", "head 1 200: ", "trailers 1: grpc-status: 0"]);
 }
 
-/// Each end of a response frees its stream's place among those that a client may have open.
 #[test]
 fn a_response_that_ended_gives_its_place_back() {
     let ends: [fn(&mut Peer, u32); 3] = [

@@ -24,7 +24,6 @@ fn wire(head: &Head) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// A GET with these fields more.
 fn get(more: &[(&str, &str)]) -> (Head, Result<Section, Malformed>) {
     build(REQUEST, &[&GET, more].concat())
 }
@@ -39,7 +38,6 @@ fn bad_get(more: &[(&str, &str)], record: &str) {
     bad(&[&GET, more].concat(), record);
 }
 
-/// A GET with one pseudo-header field changed.
 fn bad_pseudo(name: &str, value: &str, record: &str) {
     let changed = GET.map(|(known, before)| (known, if known == name { value } else { before }));
     bad(&changed, record);

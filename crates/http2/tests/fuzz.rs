@@ -16,7 +16,6 @@ use message::{Head, HeadLimits};
 use peer::{frame, request, response};
 use proptest::prelude::*;
 
-/// Actions of a peer, or of its counterpart's owner.
 #[derive(Clone, Debug)]
 enum Act {
     Frame {
@@ -335,7 +334,6 @@ proptest! {
         check(&acts, false, piece);
     }
 
-    /// Bytes changed, left out and put in: the frames are what they then are.
     #[test]
     fn bytes_changed(
         acts in prop::collection::vec(good_frame(), 0..40),
@@ -368,7 +366,6 @@ proptest! {
         prop_assert_eq!(run(usize::MAX), run(piece));
     }
 
-    /// Nothing that was said at all.
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300), is_server: bool) {
         let mut owner = Owner::new(is_server);

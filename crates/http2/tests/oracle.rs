@@ -16,7 +16,6 @@ use peer::{Peer, request, response};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// A message: fields, body, trailers.
 #[derive(Clone, Debug, PartialEq)]
 struct Message {
     fields: Vec<(String, String)>,
@@ -65,7 +64,6 @@ fn pairs(fields: &[(String, String)]) -> Vec<(&str, &str)> {
     fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
-/// State of each stream at our end.
 #[derive(Default)]
 struct Half {
     head: Option<Vec<(String, String)>>,
@@ -73,11 +71,9 @@ struct Half {
     ended: bool,
 }
 
-/// Our end as a task's state.
 struct Ours {
     peer: Peer,
     halves: BTreeMap<u32, Half>,
-    /// Trailers that follow a body.
     trailers: BTreeMap<u32, Head>,
 }
 

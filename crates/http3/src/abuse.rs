@@ -6,7 +6,6 @@ use http2::Meter;
 
 use crate::error::{Code, Error};
 
-/// The acts that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abuse {
     /// GOAWAY and MAX_PUSH_ID: nothing follows from them.
@@ -26,7 +25,6 @@ pub enum Abuse {
 }
 
 impl Abuse {
-    /// All of them, in the order of their declaration.
     pub const ALL: [Abuse; 8] = [
         Abuse::Control,
         Abuse::Priority,
@@ -38,7 +36,6 @@ impl Abuse {
         Abuse::Stop,
     ];
 
-    /// The text for the log.
     pub const fn text(self) -> &'static str {
         match self {
             Abuse::Control => "Too many GOAWAY or MAX_PUSH_ID frames",
@@ -68,7 +65,6 @@ pub struct Limits {
     pub most: [u32; Abuse::ALL.len()],
 }
 
-/// The acts of a connection so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meters([Meter; Abuse::ALL.len()]);
 

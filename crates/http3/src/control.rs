@@ -20,12 +20,10 @@ pub enum StreamKind {
     Push,
     Encoder,
     Decoder,
-    /// One that we don't know.
     Other,
 }
 
 impl StreamKind {
-    /// The kind for the number that the stream begins with.
     pub fn from_number(number: u64) -> Self {
         match number {
             0 => StreamKind::Control,
@@ -98,15 +96,12 @@ pub fn go_away(stream: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&payload);
 }
 
-/// The events that a peer's control stream brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The peer's settings, first and once.
     Settings(Settings),
     /// The priority of a request (RFC 9218 7.2): the field's value.
     Priority {
         stream: u64,
-        /// The value as the field `Priority` has it.
         value: Box<[u8]>,
     },
     /// The peer takes no more of ours ([`Reader::last_goaway`]): a client pushes, which there are none of, a server
@@ -114,12 +109,10 @@ pub enum Event {
     GoAway,
     /// The peer would take so many pushes.
     MaxPushId,
-    /// A frame that we don't know.
     Unknown,
 }
 
 impl Event {
-    /// The kind of abuse if there are many of them.
     pub fn abuse(&self) -> Option<Abuse> {
         match self {
             Event::Settings(_) => None,

@@ -30,7 +30,6 @@ pub enum Code {
 }
 
 impl Code {
-    /// The name in the registry.
     pub fn name(self) -> &'static str {
         match self {
             Code::NoError => "H3_NO_ERROR",
@@ -63,9 +62,7 @@ impl Code {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The error ends one request.
     Stream,
-    /// The error ends the connection.
     Connection,
 }
 
@@ -73,9 +70,7 @@ pub enum Scope {
 pub struct Error {
     pub code: Code,
     pub scope: Scope,
-    /// The text for the log.
     pub text: &'static str,
-    /// The counted limit that was reached.
     pub abuse: Option<Abuse>,
 }
 

@@ -13,9 +13,7 @@ pub enum Kind {
     PushPromise,
     GoAway,
     MaxPushId,
-    /// PRIORITY_UPDATE of a request stream
     PriorityUpdate,
-    /// PRIORITY_UPDATE of a push
     PushPriorityUpdate,
     /// One that HTTP/2 has and HTTP/3 forbids
     Forbidden,
@@ -64,7 +62,6 @@ impl Header {
         Some((Header { kind: Kind::from_number(number), len }, at + len_bytes))
     }
 
-    /// Appends the header of a frame that we know.
     pub fn write(kind: Kind, len: u64, out: &mut Vec<u8>) {
         varint::write(kind.number(), out);
         varint::write(len, out);

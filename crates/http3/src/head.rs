@@ -11,12 +11,10 @@ use crate::qpack::{self, Encoder, Scratch};
 
 pub const PROTO: &[u8] = b"HTTP/3.0";
 
-/// The reason why a field section is no head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadHead {
     /// The section can't be unpacked, or is too long.
     Broken(Error),
-    /// The section's fields aren't what they have to be.
     Malformed(fields::Malformed),
 }
 

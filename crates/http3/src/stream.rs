@@ -11,7 +11,6 @@ use std::ops::Range;
 use crate::error::{Code, Error};
 use crate::frame::{Header, Kind};
 
-/// The next part of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A whole field section lies there: of the head, or of trailers once there was one.
@@ -24,19 +23,15 @@ pub enum Step {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing of the message was read.
     Head,
     Body,
-    /// The trailers were read.
     Over,
 }
 
 #[derive(Clone, Debug)]
 pub struct Reader {
     state: State,
-    /// Bytes left of a frame of data.
     data_left: u64,
-    /// Bytes left of a frame that is passed over.
     skip_left: u64,
     useless: u32,
     section_bytes: usize,
@@ -148,7 +143,6 @@ impl Reader {
         self.state != State::Head
     }
 
-    /// No body follows any more.
     pub fn is_over(&self) -> bool {
         self.state == State::Over
     }

@@ -80,7 +80,6 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     prop::collection::vec((any::<Index>(), any::<u8>(), 0..3u8), 0..4)
 }
 
-/// Bytes changed, put in and left out.
 fn spoil(bytes: &mut Vec<u8>, changes: &[Change]) {
     for (at, byte, how) in changes {
         if bytes.is_empty() {
@@ -251,7 +250,6 @@ proptest! {
         prop_assert_eq!(encoder(usize::MAX), encoder(piece));
     }
 
-    /// Nothing that was said at all.
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300), piece in 1..40usize) {
         prop_assert_eq!(read_request(&bytes, usize::MAX), read_request(&bytes, piece));

@@ -25,10 +25,8 @@ use crate::reply::ReplyExt;
 use crate::report::{Severity, print};
 use process::Process;
 
-/// The longest file that a setting names.
 const LONGEST_FILE: u64 = 16 << 20;
 
-/// Most names that get a certificate on demand.
 const MOST_ON_DEMAND: usize = 10_000;
 /// Between looks for names that clients ask for.
 const DEMAND_STEP: Duration = Duration::from_secs(1);
@@ -47,7 +45,6 @@ pub(crate) struct Acme {
     trusted: Option<String>,
     binding: Option<Binding>,
     pub(crate) held: BTreeMap<Name, Held>,
-    /// Challenges that the worker is to answer.
     challenges: Vec<Challenge>,
     process: Option<Process>,
     /// Number of times the process ended by itself; [`process`] waits longer after each.
@@ -136,7 +133,6 @@ fn binding_key(text: &str, settings: &Settings) -> Result<Vec<u8>, String> {
 }
 
 impl Manager {
-    /// Uses the certificates that were kept, before any worker begins.
     pub(crate) fn use_kept_certificates(&mut self) {
         let Some(acme) = &self.acme else { return };
         let names: Vec<Name> = acme.held.keys().cloned().collect();

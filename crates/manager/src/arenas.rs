@@ -27,12 +27,11 @@ pub enum End {
     Asked,
     /// The start failed, for a reason outside of the worker.
     Unserving,
-    /// The worker died by itself.
     Died,
 }
 
 impl End {
-    /// The same for a worker that ended badly: one that was told to end may do so as it likes.
+    /// The end of a worker that ended badly. One that was told to end may do so as it likes.
     pub fn of_its_own(self) -> End {
         match self {
             End::Asked => End::Asked,
@@ -41,7 +40,6 @@ impl End {
     }
 }
 
-/// Fate of the objects in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Legacy {
     Kept,
@@ -50,7 +48,6 @@ pub enum Legacy {
     Distrusted,
 }
 
-/// Decides at each end if the objects are kept.
 #[derive(Debug, Default)]
 pub struct Succession {
     /// When workers died of late, newest first.
@@ -120,7 +117,6 @@ impl Arenas {
         Ok(())
     }
 
-    /// Drops all memory, so that the next worker finds nothing.
     pub fn empty(&mut self) {
         *self = Arenas::default();
     }
@@ -134,7 +130,6 @@ impl Arenas {
         self.stores.is_empty()
     }
 
-    /// True if a worker of this program can use the arenas.
     pub fn are_of_this_format(&self) -> bool {
         self.stores.iter().all(|arena| sys::arena::is_of_this_format(&arena.file).unwrap_or(false))
     }
@@ -155,7 +150,6 @@ impl Arenas {
         self.stores.iter().find(|arena| arena.store == store).map(|arena| arena.file.as_raw_fd())
     }
 
-    /// The number by which it inherits the journal.
     pub fn journal(&self) -> Option<i32> {
         self.journal.as_ref().map(AsRawFd::as_raw_fd)
     }

@@ -39,7 +39,6 @@ use watch::{Making, Watched};
 /// Prefix of the ids of the ACME client's certificates: they come and go by that client alone.
 pub const ACME: &str = "acme:";
 
-/// Threads that read files.
 const MOST_READERS: usize = 8;
 /// Number of certificates that are read without threads.
 const FEW: usize = 64;
@@ -54,7 +53,6 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// The word in lists.
     pub fn word(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -189,16 +187,13 @@ pub struct Certs {
     /// Shared with drafts: a change while there is one copies them.
     rows: Arc<Vec<Row>>,
     current: Option<Arc<Current>>,
-    /// A bundle that isn't made yet.
     making: Option<Making>,
-    /// A command that takes long and isn't done yet.
     work: Option<Work>,
     /// Number of the last generated id.
     unnamed: u32,
     /// The certificate, and the list, whose files are looked at next.
     next_look: usize,
     next_list: usize,
-    /// Ids of certificates that were read again, to be put in place together.
     gathered: Vec<String>,
     gathered_since: Option<Mono>,
     /// Time of the last survey of their ends.
@@ -336,7 +331,6 @@ impl Certs {
         Ok(())
     }
 
-    /// Marks what has this id to go with the next commit.
     pub fn discard(&mut self, id: &str) -> bool {
         let mut found = false;
         for row in self.rows_mut().iter_mut().filter(|row| row.entry.id == id) {

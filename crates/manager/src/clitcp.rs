@@ -59,17 +59,12 @@ pub fn identity(kind: &str, socket: &OwnedFd) -> String {
 
 /// The pause before the next attempt, after a connection that succeeded; it grows by this much with each failure.
 const STEP: Duration = Duration::from_secs(1);
-/// Limit of the pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 enum State {
-    /// The next attempt is at this time.
-    Waiting {
-        until: Mono,
-    },
+    Waiting { until: Mono },
     Connecting(OwnedFd),
-    /// A session has it.
     Connected,
 }
 

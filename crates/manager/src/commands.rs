@@ -387,7 +387,6 @@ impl Manager {
         }
     }
 
-    /// True if CLI traffic may go to syslog.
     pub(crate) fn logs_cli(&self) -> bool {
         self.params.syslog_cli_traffic && !self.debug(DebugBit::VtcMode)
     }

@@ -14,10 +14,8 @@ use crate::fatal::errno_text;
 use crate::jail::Jail;
 use crate::report::{Severity, print};
 
-/// First pause between a death and the next process.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LINE: usize = 2000;
-/// Lines of one process that are remembered.
 const LINES: usize = 20;
 
 #[derive(Debug)]
@@ -40,7 +38,6 @@ impl Process {
 /// A process beside the manager, which is started again when it ends.
 #[derive(Debug)]
 pub(crate) struct Companion {
-    /// Name in the manager's messages.
     name: &'static str,
     /// Limit of the pause. A process that has lived that long is followed as if it were the first that died.
     longest_pause: Duration,
@@ -83,7 +80,6 @@ impl Companion {
         self.process.is_none()
     }
 
-    /// Notes the process that has begun, or that it couldn't.
     pub fn begin_with(&mut self, process: io::Result<Process>, now: Mono) {
         match process {
             Ok(process) => self.process = Some(process),

@@ -40,7 +40,6 @@ use crate::worker::Worker;
 /// Time until the first look for VCLs that may go cold.
 const FIRST_COOLING: Duration = Duration::from_secs(3);
 
-/// Between updates of the uptime.
 const UPTIME_STEP: Duration = Duration::from_secs(1);
 
 /// CLI sessions at a time; further connections wait until one of them ends, or hasn't shown the secret yet.
@@ -48,7 +47,6 @@ const MAX_SESSIONS: usize = 256;
 /// Sessions take at most one in this many of the manager's descriptors: sockets, stores and a new worker need the others.
 const SESSION_SHARE: u64 = 4;
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
-/// The longest wait for events.
 const LONGEST_SLEEP: f64 = 3600.0;
 
 #[derive(Debug)]
@@ -57,11 +55,9 @@ pub struct Manager {
     pub(crate) exe: Executable,
     pub(crate) jail: Rc<Jail>,
     pub(crate) params: Params,
-    /// Notes about parameters that were logged already.
     pub(crate) printed_param_notes: HashSet<String>,
     pub(crate) stores: Stores,
     pub(crate) store_files: Vec<StoreFile>,
-    /// The journal's file, where a store is kept.
     pub(crate) journal_file: Option<File>,
     /// File that a worker locks as long as it writes to one of the stores.
     pub(crate) write_lock: Option<File>,
@@ -71,7 +67,6 @@ pub struct Manager {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) certs: Certs,
     pub(crate) ticket_keys: TicketKeys,
-    /// Socket on which the worker gets new secrets.
     pub(crate) secrets: Option<OwnedFd>,
     pub(crate) signers: crate::signer::Signers,
     pub(crate) workdir: PathBuf,
@@ -107,7 +102,6 @@ pub struct Manager {
     pub(crate) ending: bool,
     pub(crate) upgrade: crate::upgrade::Upgrade,
     pub(crate) acme: Option<Acme>,
-    /// The process of `--watch`, if there is one.
     pub(crate) watcher: crate::watch::Watcher,
     /// The agent for the fleet's roll-outs, if this node takes part.
     pub(crate) agent: crate::companion::Companion,
@@ -181,7 +175,6 @@ impl Manager {
         self.params.debug.has(bit)
     }
 
-    /// Applies parameters that the manager itself uses, after one was set.
     pub(crate) fn params_changed(&mut self) {
         self.worker.reply_timeout = self.params.cli_timeout;
         self.worker.grace = self.params.shutdown_grace;
@@ -462,7 +455,6 @@ impl Manager {
         }
     }
 
-    /// The end of everything that is on disk.
     fn cleanup(&mut self) {
         let vtc_mode = self.debug(DebugBit::VtcMode);
         if let Some(mut memory) = self.memory.take() {
@@ -489,7 +481,6 @@ impl Manager {
         }
     }
 
-    /// Removes a checked VCL from the workdir, unless it's to be kept.
     pub(crate) fn remove_vcl(&self, file: &std::path::Path) {
         if self.debug(DebugBit::VclKeep) {
             return;

@@ -14,7 +14,6 @@ const HOUR: f64 = 3600.0;
 #[derive(Clone, Debug)]
 pub struct Death {
     pub at: Real,
-    /// Seconds that it lived.
     pub lived: f64,
     pub pid: i32,
     pub how: String,
@@ -49,7 +48,6 @@ impl Deaths {
         (self.last.iter(), self.total, self.recent.iter().copied())
     }
 
-    /// Continues from the parts that [`Deaths::parts`] gave.
     pub fn from_parts(last: impl Iterator<Item = Death>, total: u64, recent: impl Iterator<Item = Real>) -> Deaths {
         Deaths { last: last.take(KEPT).collect(), total, recent: recent.take(COUNTED).collect() }
     }

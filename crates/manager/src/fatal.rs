@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-/// Reasons why the program can't start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fatal {
     /// A mistake in the arguments: `Error: <text>` and a hint at the usage; exit status 2.

@@ -9,7 +9,6 @@ use crate::certs::files::bytes_of;
 use crate::fatal::errno_text;
 use crate::jail::Jail;
 
-/// Bytes of the longest file.
 const LONGEST: usize = 1 << 20;
 
 /// Reads what the option says; `None`: there is no fleet. It is read again by a manager that is upgraded.

@@ -22,7 +22,6 @@ pub fn socket() -> Option<String> {
     std::env::var(SOCKET).ok()
 }
 
-/// The message for a worker that inherits these descriptors.
 pub(crate) fn gather(
     manager: &Manager,
     cli: i32,

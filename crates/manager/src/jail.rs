@@ -14,7 +14,6 @@ use crate::fatal::{Fatal, argument};
 use crate::named;
 use crate::report;
 
-/// The kinds of child that get credentials of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Checker,
@@ -144,7 +143,6 @@ impl Jail {
         sys::secret::forbid_core()
     }
 
-    /// Runs `what` with full rights.
     pub fn privileged<T>(&self, what: impl FnOnce() -> T) -> T {
         let Jail::Unix(unix) = self else { return what() };
         if unix.depth.get() == 0 {

@@ -35,12 +35,10 @@ const DUMPED: i32 = 0x80;
 #[derive(Debug)]
 pub struct Departure {
     pub pid: i32,
-    /// The panic message as the worker wrote it.
     pub panic: Vec<u8>,
     pub end: End,
     pub legacy: Legacy,
     pub at: Real,
-    /// Seconds that it lived.
     pub lived: f64,
 }
 
@@ -51,7 +49,6 @@ impl Departure {
 }
 
 impl Manager {
-    /// Starts a worker, gives it every VCL and has it accept connections.
     pub(crate) fn launch_worker(&mut self) -> Reply {
         if !matches!(self.worker.state, State::Stopped | State::Died) {
             return Reply::ok("");
@@ -114,7 +111,6 @@ impl Manager {
         Reply::new(if answer.is_ok() { Status::Cant } else { answer.status }, answer.body)
     }
 
-    /// The worker's pid, and the message for it.
     fn spawn_worker(&mut self) -> std::io::Result<(i32, Vec<u8>)> {
         let jail = self.jail.clone();
         let memory = self.memory.as_mut().expect("memory exists before any worker");
@@ -286,7 +282,6 @@ impl Manager {
         }
     }
 
-    /// Does with the objects in memory what was decided.
     pub(crate) fn settle_legacy(&mut self, legacy: Legacy) {
         match legacy {
             Legacy::Kept => return,
@@ -343,7 +338,6 @@ impl Manager {
         }
     }
 
-    /// The time has come for a new worker in place of one that died.
     pub(crate) fn restart_worker(&mut self) {
         if self.worker.state != State::Died {
             return;

@@ -18,12 +18,10 @@ use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::named;
 
-/// The default of -a.
 pub const DEFAULT: &str = ":80";
 /// The listeners that it becomes, as the checker reads them.
 pub const DEFAULT_LISTENERS: [&str; 2] = ["a0=0.0.0.0:80", "a0=[::]:80"];
 
-/// Owner and mode of a Unix-domain socket file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
     user: Option<u32>,
@@ -40,7 +38,6 @@ pub struct ListenArg {
     permissions: Permissions,
 }
 
-/// A bound address with its sockets.
 #[derive(Debug)]
 pub struct Listener {
     pub name: String,
@@ -163,7 +160,6 @@ impl Permissions {
         [self.user, self.group, self.mode]
     }
 
-    /// The reverse of [`Self::numbers`].
     pub fn from_numbers([user, group, mode]: [Option<u32>; 3]) -> Permissions {
         Permissions { user, group, mode }
     }

@@ -17,7 +17,6 @@ use crate::workdir;
 const PARAMS_BYTES: usize = 672;
 const PANIC_BYTES: usize = 64 << 10;
 
-/// The present worker's directory.
 pub const WORKER_DIR: &str = Home::Worker.dir_name();
 
 #[derive(Debug)]
@@ -37,7 +36,6 @@ struct ChildMemory {
     params: Option<Segment>,
 }
 
-/// Segment for a worker's panic message.
 #[derive(Debug)]
 enum LastWords {
     /// A segment of this set.
@@ -51,7 +49,6 @@ fn owner(ids: Option<(u32, u32)>) -> Option<Owner> {
 }
 
 impl Memory {
-    /// Makes the set with the identity and the MGT counters.
     pub fn create(jail: &Jail, identity: &str) -> io::Result<Memory> {
         let workdir = Path::new(workdir::HERE);
         jail.privileged(|| {
@@ -108,12 +105,10 @@ impl Memory {
         }
     }
 
-    /// The values of the MGT counters, for the next program.
     pub fn values(&self) -> Vec<(String, u64)> {
         self.each_counter().map(|(name, counter)| (name.to_owned(), counter.get())).collect()
     }
 
-    /// Sets the MGT counters that are known.
     pub fn set_values(&self, values: &[(String, u64)]) {
         for (name, counter) in self.each_counter() {
             if let Some((_, value)) = values.iter().find(|(known, _)| known == name) {

@@ -26,9 +26,7 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VclArg {
     File(String),
-    /// No VCL (-f '').
     Nothing,
-    /// A backend's address (-b).
     Backend(String),
 }
 
@@ -56,7 +54,6 @@ pub enum OrderedArg {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Options {
     pub mode: Mode,
-    /// Arguments whose order counts.
     pub ordered: Vec<OrderedArg>,
     pub hash: Option<String>,
     pub identity: Option<String>,

@@ -9,7 +9,6 @@ use crate::certs::files::bytes_of;
 use crate::fatal::errno_text;
 use crate::jail::Jail;
 
-/// Bytes of the longest secret.
 const LONGEST: usize = 4096;
 
 /// Reads what the option says, beside `--fleet`; `None`: there is no second tier. It is read again by a manager that is upgraded.

@@ -7,7 +7,6 @@ pub use tables::json::quote as json;
 pub use cli::reply::{Reply, Status};
 use cli::reply::{json_begin, json_end};
 
-/// Extensions of replies beyond `cli`.
 pub trait ReplyExt {
     fn is_ok(&self) -> bool;
     fn push_str(&mut self, text: &str);

@@ -10,7 +10,6 @@ pub enum Severity {
     Error,
     Info,
     Debug,
-    /// A client failed to authenticate at the CLI.
     Security,
     /// CLI traffic; syslog only, when `syslog_cli_traffic` is on.
     Cli,
@@ -19,7 +18,6 @@ pub enum Severity {
 static TO_STDERR: AtomicBool = AtomicBool::new(false);
 static TO_SYSLOG: AtomicBool = AtomicBool::new(true);
 
-/// Says where lines go from now on.
 pub fn configure(to_stderr: bool, to_syslog: bool) {
     TO_STDERR.store(to_stderr, Ordering::Relaxed);
     TO_SYSLOG.store(to_syslog, Ordering::Relaxed);
@@ -51,7 +49,6 @@ pub fn stderr(text: &str) {
     let _ = sys::fd::write_all(sys::fd::standard(2), format!("{text}\n").as_bytes());
 }
 
-/// Text on stdout, as it is.
 pub fn stdout(text: &str) {
     let _ = sys::fd::write_all(sys::fd::standard(1), text.as_bytes());
 }

@@ -41,7 +41,6 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// True if a trial is under way here.
     pub fn is_on(&self) -> bool {
         !self.kept.is_empty()
     }

@@ -38,9 +38,7 @@ use crate::worker::Worker;
 
 /// Descriptors that a worker may have, if we may allow it.
 const OPEN_FILES: u64 = 1 << 20;
-/// Hash methods that varnishd knows.
 const HASHES: [&str; 4] = ["critbit", "classic", "simple", "simple_list"];
-/// Waiters that varnishd knows on Linux.
 const WAITERS: [&str; 2] = ["epoll", "poll"];
 
 pub fn serve(options: &Options) -> Result<i32, Fatal> {
@@ -70,7 +68,6 @@ const OLD_LISTEN: &str = "listen_address";
 struct DeferredArgs {
     vcls: VecDeque<(String, Vec<u8>)>,
     cli_file: Option<File>,
-    /// True if -f was given, even empty.
     f_given: bool,
     tls: Option<Config>,
 }
@@ -236,7 +233,6 @@ fn refuse_frontends_name(arg: &listen::ListenArg, tls: Option<&Config>) -> Resul
     }
 }
 
-/// Certificates, keys for tickets and ACME for listeners with TLS.
 fn certificates(
     config: Option<&Config>,
     listeners: &[listen::Listener],
@@ -370,7 +366,6 @@ fn check_secret(secret: Option<&str>, jail: &Jail) -> Result<(), Fatal> {
     }
 }
 
-/// Prints the VCLs (-C); returns the exit status.
 fn print_vcls(manager: &mut Manager, vcls: &mut VecDeque<(String, Vec<u8>)>) -> i32 {
     let mut status = 0;
     while let Some((name, text)) = vcls.pop_front() {

@@ -29,14 +29,11 @@ const WHOLE: [&str; 3] = ["fleet.bundle", "fleet.document", "fleet.kept"];
 /// Time in which a connection has to show the secret: anybody who reaches -T can open one.
 const AUTHENTICATION: Duration = Duration::from_secs(10);
 
-/// Bytes of a roll-out's command, and of its reply, that are logged.
 const LOGGED: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A connection to -T.
     Telnet,
-    /// The connection of -M.
     Master,
     /// stdin and stdout: its end is the manager's.
     Debug,
@@ -47,7 +44,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// True if the session has to show the secret.
     fn is_challenged(self) -> bool {
         matches!(self, Kind::Telnet | Kind::Master)
     }
@@ -61,7 +57,6 @@ pub struct Session {
     /// Descriptor for replies, unless it is `input`.
     output: Option<OwnedFd>,
     decoder: Decoder,
-    /// The challenge, until it is answered.
     challenge: Option<Challenge>,
     opened: Mono,
     unsent: Vec<u8>,
@@ -72,7 +67,6 @@ pub struct Session {
     ended: bool,
 }
 
-/// Reasons why a command isn't answered yet.
 #[derive(Debug)]
 enum Awaits {
     /// The command is being carried out beside other work.
@@ -255,7 +249,6 @@ impl Manager {
         true
     }
 
-    /// Answers a command that took long, and those that waited for it.
     pub(crate) fn answer_later(&mut self, reply: Reply) {
         let asked = self.sessions.iter().position(|session| matches!(session.awaits, Some(Awaits::Answer)));
         if let Some(at) = asked {

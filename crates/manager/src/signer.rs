@@ -30,11 +30,9 @@ const NUMBER_BYTES: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Signer {
     child: Child,
-    /// Socket on which it gets keys.
     control: OwnedFd,
 }
 
-/// The present worker's signer and those of earlier workers.
 #[derive(Debug, Default)]
 pub(crate) struct Signers {
     current: Option<Signer>,
@@ -60,7 +58,6 @@ impl Signers {
         self.current.as_ref().map(|signer| (signer.child.pid(), signer.control.as_fd()))
     }
 
-    /// The processes of the others.
     pub fn leaving(&self) -> impl Iterator<Item = i32> {
         self.leaving.iter().map(Child::pid)
     }
@@ -117,7 +114,6 @@ impl Manager {
         }
     }
 
-    /// Has the signer know these keys, too, if there is one.
     pub(crate) fn teach_signer(&self, file: &File) -> Result<bool, String> {
         let Some(signer) = &self.signers.current else { return Ok(false) };
         let sent = sys::secret::send(&signer.control, Secret::Certificates.letter(), file);

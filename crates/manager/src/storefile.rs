@@ -58,7 +58,6 @@ impl StoreFile {
         }
     }
 
-    /// Options for the worker, with all defaults filled in.
     pub fn options(&self, arg: &StoreArg) -> DiskOptions {
         let mut options = arg.disk.clone();
         let machine = [sys::memory::machine_bytes(), sys::memory::cgroup_limit()].into_iter().flatten().min();

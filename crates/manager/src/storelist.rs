@@ -36,7 +36,6 @@ fn store_row(store: &StoreArg, disk: Option<&DiskOptions>) -> String {
     format!("{row}\t\t{path}{sizes} direct={direct} checks={checks}{keep}\n")
 }
 
-/// The same for programs.
 fn store_object(store: &StoreArg, disk: Option<&DiskOptions>) -> String {
     let mut members = vec![("name", quote(&store.name)), ("storage", quote(store.kind.as_str()))];
     if let Some(disk) = disk {

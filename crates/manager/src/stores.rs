@@ -89,7 +89,6 @@ impl Stores {
     }
 }
 
-/// The kind that `-s` names by this word.
 fn kind_of(word: &str) -> Result<&'static KindDef, Fatal> {
     if word.is_empty() {
         let words: Vec<_> = stores::words().collect();
@@ -192,7 +191,6 @@ fn named_option<'a>(def: &'static KindDef, word: &'a str) -> Option<(&'static Na
 /// A share of a disk is whole pages.
 const PAGE: u64 = 4096;
 
-/// True if the path is something that a store may take its size from.
 fn has_size(path: &Path) -> bool {
     match path.metadata() {
         Ok(found) => found.is_file() || found.file_type().is_block_device(),

@@ -24,7 +24,6 @@ pub const ROTATION: Duration = Duration::from_secs(LIFETIME_SECONDS as u64);
 /// that it sealed.
 const OLD_DAYS: i64 = 7;
 const DAY_SECONDS: i64 = 86_400;
-/// The longest file of keys.
 const LONGEST_FILE: usize = 64 << 10;
 
 /// See the module. Without a listener for TLS there are none.
@@ -101,7 +100,6 @@ impl TicketKeys {
         }
     }
 
-    /// Uses these keys from now on.
     fn take(&mut self, keys: Vec<TicketKey>, file: Option<File>) {
         if keys.first() != self.keys.first() {
             (self.sealing_since, self.reminded) = (None, None);
@@ -126,7 +124,6 @@ impl TicketKeys {
     }
 }
 
-/// Facts that [`TicketKeys::shown`] gives.
 #[derive(Debug, PartialEq, Eq)]
 struct Shown<'a> {
     keys: usize,

@@ -45,13 +45,10 @@ const FAILED: &str = "LACQUER_UPGRADE_FAILED";
 
 #[derive(Debug, Default)]
 pub struct Upgrade {
-    /// Path of the program that is to take over.
     pub program: PathBuf,
-    /// Workers of before, which end when their connections do.
     pub leaving: Vec<Leaving>,
     /// True if the worker that starts is to take the place of the last one of `leaving`.
     pub is_taking_over: bool,
-    /// True if that one hands the stores' memory over.
     pub hands_over: bool,
     /// Socket from the present worker to its successor: the end that the successor will get.
     pub relay: Option<OwnedFd>,

@@ -73,7 +73,6 @@ pub fn usage(program: &str) -> String {
 /// The version that tools and scripts compare.
 pub const COMPATIBLE_VERSION: &str = "varnish-7.1.1";
 
-/// Our own name and version.
 pub const OWN_VERSION: &str = concat!("Lacquer ", env!("CARGO_PKG_VERSION"));
 
 /// The revision to show: forty hex digits, as scripts that parse the line expect.

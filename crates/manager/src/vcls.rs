@@ -25,7 +25,6 @@ pub trait WorkerCli {
     fn is_running(&self) -> bool;
     /// Sends one line (without its end) and waits for the answer.
     fn ask(&mut self, line: &str) -> Reply;
-    /// Logs something that should not happen.
     fn complain(&mut self, text: &str);
 }
 
@@ -35,12 +34,10 @@ pub enum State {
     Auto,
     Cold,
     Warm,
-    /// A label: a name for a VCL.
     Label,
 }
 
 impl State {
-    /// The word in the CLI.
     pub fn word(self) -> &'static str {
         match self {
             State::Auto => "auto",
@@ -65,7 +62,6 @@ pub struct Prog {
     name: String,
     state: State,
     warm: bool,
-    /// The checked sources; none for a label.
     file: Option<PathBuf>,
     /// Certificates and keys ([`CheckedVcl::keys`]).
     keys: Option<File>,
@@ -93,9 +89,7 @@ pub struct Quota {
 pub struct CheckedVcl {
     /// The bundle's file, for the worker.
     pub file: PathBuf,
-    /// Certificates and keys that its backends are to be shown.
     pub keys: Option<File>,
-    /// Labels it returns to.
     pub labels: Vec<String>,
     pub warnings: String,
 }
@@ -120,7 +114,6 @@ impl Vcls {
         self.progs.iter().filter_map(|p| p.file.as_ref())
     }
 
-    /// Certificates and keys of all that have some.
     pub fn keys(&self) -> impl Iterator<Item = &File> {
         self.progs.iter().filter_map(|p| p.keys.as_ref())
     }
@@ -134,7 +127,6 @@ impl Vcls {
         self.at(name).ok_or_else(|| Reply::new(Status::Param, format!("No VCL named {name} known\n")))
     }
 
-    /// Names of all that refer to this one.
     fn users(&self, name: &str) -> Vec<&str> {
         self.progs.iter().flat_map(|p| p.uses.iter().filter(|used| *used == name).map(|_| p.name.as_str())).collect()
     }

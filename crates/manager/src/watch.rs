@@ -22,7 +22,6 @@ use crate::session::Kind;
 /// The program name under which this executable watches.
 pub const PROGRAM: &str = "lacquer-watch";
 
-/// Longest pause between a death and the next process.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The longest file that is handed to it.
 const FILE_BYTES: u64 = 1 << 20;
@@ -96,7 +95,6 @@ impl Watcher {
         Watcher { words, companion: Companion::new("watch", LONGEST_PAUSE), history }
     }
 
-    /// The file in which processes leave their history.
     pub fn history(&self) -> Option<BorrowedFd<'_>> {
         self.history.as_ref().map(AsFd::as_fd)
     }
@@ -111,7 +109,6 @@ impl Watcher {
 }
 
 impl Manager {
-    /// Starts it, if there is to be one.
     pub(crate) fn begin_watch(&mut self) {
         if !self.watcher.companion.takes_turn() || self.watcher.words.is_empty() {
             return;

@@ -17,7 +17,6 @@ use crate::jail::Jail;
 /// The working directory, to whoever is in it.
 pub const HERE: &str = ".";
 
-/// The generated secret's file, within the directory.
 pub const SECRET: &str = "_.secret";
 
 /// A private directory for -C without -n; its owner removes it.
@@ -92,7 +91,6 @@ fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Makes a directory that belongs to the manager's jail user.
 pub fn make_subdir(path: &Path, jail: &Jail) -> io::Result<()> {
     jail.privileged(|| {
         make_dir(path, 0o755)?;

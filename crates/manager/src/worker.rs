@@ -32,7 +32,6 @@ pub enum State {
     Starting,
     Running,
     Stopping,
-    /// Ended by itself; the next one is about to start.
     Died,
 }
 
@@ -48,7 +47,6 @@ impl State {
     }
 }
 
-/// A worker's process and the descriptors to it.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -135,7 +133,6 @@ impl Worker {
         self.process.as_ref().map(|p| p.child.pid())
     }
 
-    /// Descriptors to wait for: its end, its output.
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let Some(process) = &self.process else { return Vec::new() };
         let mut fds = vec![process.child.as_fd()];
@@ -154,7 +151,6 @@ impl Worker {
         self.relay_output();
     }
 
-    /// Relays what it printed, as far as it's there.
     pub fn relay_output(&mut self) {
         if let Some(process) = &mut self.process {
             process.relay_output();
@@ -180,7 +176,6 @@ impl Worker {
         }
     }
 
-    /// Sends a line and waits for the answer.
     pub fn command(&mut self, line: impl AsRef<[u8]>) -> Reply {
         let Some(process) = &mut self.process else { return no_worker() };
         let mut bytes = line.as_ref().to_vec();
@@ -197,7 +192,6 @@ impl Worker {
         reply
     }
 
-    /// Ends a worker whose CLI is broken.
     pub fn give_up(&mut self) {
         if !matches!(self.state, State::Running | State::Starting) {
             return;

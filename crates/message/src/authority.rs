@@ -170,7 +170,6 @@ mod tests {
             prop_assert!(!is_absolute, "{:?}", head.url());
         }
 
-        /// A valid authority holds no byte that separates parts elsewhere.
         #[test]
         fn a_valid_authority_has_no_other_meaning(text in proptest::collection::vec(prop_oneof![Just(b':'), Just(b'['), Just(b']'), Just(b'%'), Just(b'1'), Just(b'a'), any::<u8>()], 0..10)) {
             if is_valid(&text) {

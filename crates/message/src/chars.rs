@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Character classes of RFC 9110 5.6, and blanks.
 
-/// ASCII letters, digits and `others`.
 pub(crate) const fn alphanumeric_and(others: &[u8]) -> [bool; 256] {
     let (mut table, mut c, mut i) = ([false; 256], 0, 0);
     while c < 256 {

@@ -103,7 +103,6 @@ pub fn is_said(response: &Head) -> bool {
     values.any(|value| SAYS.iter().any(|word| crate::list::has(value, word))) || response.has(names::EXPIRES)
 }
 
-/// The ttl that the response itself gives.
 fn explicit_lifetime(response: &Head, life: &mut Freshness, now: Real, defaults: &Defaults) -> Option<f64> {
     if let Some(max_age) = explicit(response) {
         life.max_age = max_age;

@@ -81,7 +81,6 @@ impl std::fmt::Display for LostHeader {
 
 impl std::error::Error for LostHeader {}
 
-/// Bytes after each line in the arena.
 const LINE_END: &[u8] = b"\r\n";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -570,7 +569,6 @@ impl PartialEq for Head {
     }
 }
 
-/// The value of a line's bytes after the colon.
 pub(crate) fn value_start(after_colon: &[u8]) -> usize {
     after_colon.len() - trim_start(after_colon).len()
 }

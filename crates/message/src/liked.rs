@@ -6,7 +6,6 @@
 use crate::chars::trim;
 use crate::{Coding, Codings, list};
 
-/// Members of the field that are looked at.
 const MAX_MEMBERS: usize = 64;
 /// A weight of 1: they have three digits.
 const WHOLE: u16 = 1000;
@@ -22,14 +21,12 @@ pub struct Liked {
 }
 
 impl Liked {
-    /// One coding and nothing else.
     pub(crate) fn only(coding: Coding) -> Self {
         let mut liked = Self::default();
         liked.push(coding, WHOLE);
         liked
     }
 
-    /// Reads the lines of the field.
     pub(crate) fn read<'a>(lines: impl Iterator<Item = &'a [u8]>, made: Codings) -> Self {
         let (mut weights, mut star) = ([None; Coding::ALL.len()], None);
         for member in lines.flat_map(list::members).take(MAX_MEMBERS) {

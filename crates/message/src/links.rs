@@ -6,11 +6,8 @@ use crate::Head;
 
 /// Name of the field.
 pub const LINK: &str = "Link";
-/// The relations that are sent ahead.
 const AHEAD: [&[u8]; 3] = [b"preload", b"modulepreload", b"preconnect"];
-/// Most links that are sent ahead.
 const MAX_LINKS: usize = 32;
-/// Most bytes of these links.
 const MAX_BYTES: usize = 4096;
 
 /// The links of these values that are sent ahead, joined to one value by `, `; empty when there are none. What is no link is left out.
@@ -51,7 +48,6 @@ fn up_to(text: &[u8], end: u8) -> usize {
     text.len()
 }
 
-/// The parts of a text between `between`s.
 fn parts(text: &[u8], between: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -62,7 +58,6 @@ fn parts(text: &[u8], between: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The links of a field's value.
 fn links(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     parts(value, b',').filter(|link| link.first() == Some(&b'<') && link.contains(&b'>') && is_closed(link))
 }

@@ -177,7 +177,6 @@ fn joined(slices: impl Iterator<Item = Slice>) -> Vec<Slice> {
     placed.into_iter().map(|(slice, _)| slice).collect()
 }
 
-/// The text behind `bytes=`.
 fn ranges_of(value: &[u8]) -> Result<&[u8], RangeError> {
     let at = memchr::memchr(b'=', value).ok_or(RangeError::NoEquals)?;
     if !value[..at].eq_ignore_ascii_case(b"bytes") {

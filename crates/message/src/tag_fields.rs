@@ -30,7 +30,6 @@ const CUSTOMS: [(&str, Between); 3] =
     [("Surrogate-Key", Between::Blanks), ("Cache-Tag", Between::Commas), ("Edge-Cache-Tag", Between::Commas)];
 
 impl<'a> TagField<'a> {
-    /// The field that a word of the parameter names.
     fn of(word: &'a str) -> Option<TagField<'a>> {
         let (name, between) = match word.split_once('=') {
             Some((name, "blank")) => (name, Between::Blanks),

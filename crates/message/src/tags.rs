@@ -10,7 +10,6 @@ pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     split(text, Between::Both)
 }
 
-/// The tags in a field's value.
 fn split(text: &[u8], between: Between) -> impl Iterator<Item = &[u8]> {
     let is_between = move |b: &u8| match between {
         Between::Both => matches!(b, b' ' | b'\t' | b','),

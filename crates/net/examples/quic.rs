@@ -28,7 +28,6 @@ use quinn::{
 const ALPN: &[u8] = b"h3";
 /// A control stream with SETTINGS that say nothing.
 const CONTROL: &[u8] = &[0, 4, 0];
-/// Most bytes of an answer that are read.
 const MOST_BYTES: usize = 16 << 20;
 /// Streams that the echo lets a client have.
 const MOST_STREAMS: u32 = 1000;
@@ -54,7 +53,6 @@ fn main() -> Result<(), Failed> {
     })?
 }
 
-/// Ready once standard input has ended.
 async fn input_ends() {
     let (ends, ended) = tokio::sync::oneshot::channel::<()>();
     std::thread::spawn(move || {
@@ -106,7 +104,6 @@ async fn answer_all(connection: &Connection, answer: Rc<[u8]>) {
     }
 }
 
-/// Settings for each request and connection.
 struct Client {
     config: ClientConfig,
     name: String,
@@ -171,7 +168,6 @@ fn request(name: &str, path: &str) -> Vec<u8> {
     [&[1, 0x40 | (section.len() >> 8) as u8, section.len() as u8], &section[..]].concat()
 }
 
-/// Results of the requests so far.
 #[derive(Default)]
 struct Count {
     left: Cell<u64>,
@@ -181,7 +177,6 @@ struct Count {
 }
 
 impl Count {
-    /// Asks until none is left.
     async fn ask_on(&self, client: &Client, connection: &Connection) {
         while self.left.get() > 0 {
             self.left.set(self.left.get() - 1);
@@ -196,7 +191,6 @@ impl Count {
     }
 }
 
-/// Sends so many requests, over all connections.
 async fn load(client: Client, connections: usize, streams: usize, requests: u64) -> Result<(), Failed> {
     let (client, count) = (Rc::new(client), Rc::new(Count { left: Cell::new(requests), ..Count::default() }));
     let mut open = Vec::new();

@@ -199,7 +199,6 @@ async fn wait_for(stream: &Stream, pace: Pace, deadline: Option<Instant>) -> Res
     Ok(Pace::Follows(client))
 }
 
-/// Waits for a turn; true if there was anything to wait for.
 async fn wait(client: IpAddr, step: Step, deadline: Option<Instant>) -> Result<bool, HandshakeError> {
     match deadline {
         Some(deadline) => {

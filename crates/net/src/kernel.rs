@@ -164,7 +164,6 @@ mod tests {
         check([Ok(()), Ok(()), Ok(())], Some(true));
     }
 
-    /// A key of TLS 1.3 offered to a kernel that answers so.
     fn check(wanted: KernelUse, changes_keys: Option<bool>, answers: [io::Result<()>; 2], outcome: &str) {
         let (calls, socket) = fake(answers);
         let ability = changes_keys.map(|changes_keys| KernelAbility { changes_keys });

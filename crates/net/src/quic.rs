@@ -23,7 +23,6 @@ use quinn::{IdleTimeout, QlogConfig, TransportConfig};
 use quinn_proto::InvalidCid;
 use tls::quic::{QuicKeys, QuicServer, VERSION_NUMBER};
 
-/// Bytes of our connection ids.
 const ID_BYTES: usize = 8;
 /// Streams in one direction that a client may have at once: control, QPACK's two, and some that nobody knows.
 const MAX_UNI_STREAMS: u8 = 8;
@@ -221,7 +220,6 @@ impl ConnectionIdGenerator for Ids {
     }
 }
 
-/// Runs quinn's tasks among those of the thread.
 #[derive(Debug)]
 struct Tasks;
 
@@ -244,7 +242,6 @@ impl Runtime for Tasks {
 }
 
 pin_project_lite::pin_project! {
-    /// A timer of the thread's, for quinn.
     #[derive(Debug)]
     struct Timer {
         #[pin]

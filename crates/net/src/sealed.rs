@@ -41,7 +41,6 @@ thread_local! {
     static OUTGOING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A stream whose handshake is done.
 #[derive(Debug)]
 pub struct Sealed {
     inner: Stream,
@@ -52,9 +51,7 @@ pub struct Sealed {
 struct State {
     traffic: Traffic,
     records: Vec<u8>,
-    /// Plaintext that wasn't read.
     plain: Leftover,
-    /// Records that weren't sent.
     unsent: Leftover,
     /// End of each record of data in `unsent`, and how much plaintext it has.
     ends: Vec<(usize, usize)>,
@@ -62,7 +59,6 @@ struct State {
     unreported: usize,
     /// Reason why nothing more can be read: for the reader.
     fault: Option<tls::Error>,
-    /// Reason why nothing more can be written.
     write_fault: Option<WriteFault>,
     /// The end follows what is unsent.
     is_ending: bool,
@@ -91,7 +87,6 @@ impl std::fmt::Display for WriteFault {
     }
 }
 
-/// The receiver of plaintext.
 trait Sink {
     /// Takes the first bytes and says how many.
     fn put(&mut self, bytes: &[u8]) -> usize;
@@ -99,7 +94,6 @@ trait Sink {
     fn is_full(&self) -> bool;
 }
 
-/// The spare capacity of a vector.
 struct Spare<'a>(&'a mut Vec<u8>);
 
 impl Sink for Spare<'_> {
@@ -114,7 +108,6 @@ impl Sink for Spare<'_> {
     }
 }
 
-/// A slice, and how much of it is filled.
 struct Slice<'a>(&'a mut [u8], usize);
 
 impl Sink for Slice<'_> {
@@ -177,7 +170,6 @@ impl Sealed {
         Ok(Sealed { inner: self.inner.move_here()?, state: self.state })
     }
 
-    /// True if a read has a result without the socket.
     fn has_input(&self) -> bool {
         let state = self.state.borrow();
         !state.plain.is_empty()
@@ -539,7 +531,6 @@ fn write(inner: &Stream, state: &mut State, pieces: &mut Pieces<'_>, scratch: &m
 }
 
 impl State {
-    /// Keeps why nothing more can be written.
     fn note_fault<T>(&mut self, written: &io::Result<T>) {
         if let Err(error) = written
             && !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)

@@ -124,7 +124,6 @@ pub struct ParkedStream {
 #[derive(Debug)]
 pub struct ZeroCopy<'a> {
     socket: &'a TcpStream,
-    /// State of TLS, where the kernel seals.
     sealed: Option<&'a Sealed>,
 }
 
@@ -204,7 +203,6 @@ impl Stream {
         }
     }
 
-    /// The TCP socket that carries it, for its options.
     pub(crate) fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Stream::Tcp(s) => Some(s),

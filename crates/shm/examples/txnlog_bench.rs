@@ -40,7 +40,6 @@ fn main() {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
-/// The records of a hit by a small client.
 fn hit(log: &mut TxnLog, i: u64) {
     let now = Real(1.7e9 + i as f64 * 1e-5);
     log.reset(Vxid(i + 1), Marker::Client);

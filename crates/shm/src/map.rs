@@ -34,7 +34,6 @@ impl Map {
         Ok((Self::from_fd(file, len)?, if is_growing { first } else { len }))
     }
 
-    /// Maps the `len` bytes that `file` has.
     pub fn from_fd(file: impl AsFd, len: usize) -> io::Result<Self> {
         let length = NonZeroUsize::new(len).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let prot = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -54,21 +53,18 @@ impl Map {
         unsafe { self.base.add(at) }
     }
 
-    /// The 32-bit word at byte `at`.
     pub fn u32(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4));
         // SAFETY: mapped (`at`), aligned (the base is page aligned), alive as long as `self`.
         unsafe { AtomicU32::from_ptr(self.at(at, 4).as_ptr().cast()) }
     }
 
-    /// The 64-bit word at byte `at`.
     pub fn u64(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8));
         // SAFETY: mapped (`at`), aligned (the base is page aligned), alive as long as `self`.
         unsafe { AtomicU64::from_ptr(self.at(at, 8).as_ptr().cast()) }
     }
 
-    /// The `count` 32-bit words from byte `at`.
     pub fn words(&self, at: usize, count: usize) -> &[AtomicU32] {
         assert!(at.is_multiple_of(4));
         let first = self.at(at, count * 4);
@@ -76,7 +72,6 @@ impl Map {
         unsafe { std::slice::from_raw_parts(first.as_ptr().cast::<AtomicU32>(), count) }
     }
 
-    /// The `count` 64-bit words from byte `at`.
     pub fn longs(&self, at: usize, count: usize) -> &[AtomicU64] {
         assert!(at.is_multiple_of(8));
         let first = self.at(at, count * 8);
@@ -97,14 +92,12 @@ impl Map {
         let _ = (at, len);
     }
 
-    /// The `len` bytes from `at`.
     pub fn bytes(&self, at: usize, len: usize) -> &[AtomicU8] {
         let first = self.at(at, len);
         // SAFETY: mapped for all `len` bytes (`at`), alive as long as `self`; any bits are a valid byte.
         unsafe { std::slice::from_raw_parts(first.as_ptr().cast::<AtomicU8>(), len) }
     }
 
-    /// Copies `data` to `at`.
     pub fn write(&self, at: usize, data: &[u8]) {
         for (to, from) in self.bytes(at, data.len()).iter().zip(data) {
             to.store(*from, Ordering::Relaxed);

@@ -27,9 +27,7 @@ pub use status::{Status, manager_arg, status};
 /// Directory of named instances' workdirs (varnish-7.1's state directory).
 pub const STATE_DIR: &str = "/var/lib/varnish";
 
-/// An index longer than this isn't one.
 const INDEX_BYTES: u64 = 4 << 20;
-/// The longest document or set of counters.
 const SEGMENT_BYTES: u64 = 4 << 20;
 /// Segments of one workdir that are looked at.
 const SEGMENTS: usize = 100_000;
@@ -242,7 +240,6 @@ fn segments(dir: &Path) -> io::Result<Option<Vec<Line>>> {
     Ok(index(&String::from_utf8_lossy(&text)))
 }
 
-/// The text of an index; empty when there is none that may be read.
 fn index_text(dir: &Path) -> String {
     let mut text = Vec::new();
     let read = open(&dir.join(crate::vsm::INDEX_NAME)).and_then(|f| f.take(INDEX_BYTES).read_to_end(&mut text));

@@ -21,7 +21,6 @@ const READY_AT: usize = 0;
 const BODY_OFFSET_AT: usize = 8;
 const DOC_ID_AT: usize = 16;
 
-/// The first word of a segment.
 #[derive(Clone, Copy)]
 enum SegmentState {
     Valid = 1,

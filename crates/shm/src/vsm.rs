@@ -152,7 +152,6 @@ impl SegmentSet {
         Cluster::create(&self.0, name, len)
     }
 
-    /// A number no file or document of this set has.
     pub(crate) fn next_number(&self) -> u64 {
         self.0.next_file.fetch_add(1, Ordering::Relaxed)
     }

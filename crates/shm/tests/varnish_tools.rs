@@ -15,7 +15,6 @@ use tables::counters::{Lck, Main, Mempool, Mgt, Sma, Smf, Vbe};
 use tables::tags::{LogSettings, TagMask};
 use tables::{SessClose, Tag};
 
-/// A workdir as manager and worker make it.
 struct Instance {
     dir: PathBuf,
     manager: SegmentSet,

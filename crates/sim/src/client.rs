@@ -85,7 +85,6 @@ async fn answer_over(quic: &Quic, client: &Client, ask: &Ask, kept: &mut Option<
     Answer::default()
 }
 
-/// Asks on this connection, which stays where it can be used again.
 async fn answer_on(mut own: Connection, ask: &Ask, kept: &mut Option<Connection>) -> Answer {
     own.wire.set_pace(Pace(ask.slow));
     let answer = RefCell::new(Answer::default());
@@ -167,7 +166,6 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// The body of a request.
 pub(crate) fn uploaded(ask: &Ask, upload: &Upload) -> Source {
     Source { url: ask.url.clone(), variant: "up".to_owned(), number: 0, lines: upload.lines }
 }

@@ -2,10 +2,8 @@
 //! Faults that stand in the product's code where tests may plant them ([`base::failpoint::fault`]), and the scenario that
 //! is to find each: the proof that a bug of that kind would be found.
 
-/// A fault and who finds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Name in the code.
     pub name: &'static str,
     pub scenario: &'static str,
 }

@@ -19,7 +19,6 @@ pub(crate) struct Entry {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A client begins to send a request.
     Asked {
         client: usize,
         step: usize,
@@ -31,7 +30,6 @@ pub(crate) enum Event {
         step: usize,
         answer: Answer,
     },
-    /// An origin has a request.
     Fetched {
         number: u64,
         url: String,
@@ -56,7 +54,6 @@ pub(crate) struct Received {
     pub is_whole: bool,
 }
 
-/// Answers of an origin.
 #[derive(Clone, Debug)]
 pub(crate) enum Served {
     Body {

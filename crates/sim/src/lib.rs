@@ -83,7 +83,6 @@ use run::{Draw, Failure};
 use script::Scenario;
 use testkit_engine::Ground;
 
-/// Names of all scenarios, in their order.
 pub fn scenarios() -> Vec<String> {
     let files = std::fs::read_dir(directory()).expect("the scenarios lie beside the sources");
     let names =
@@ -134,7 +133,6 @@ pub fn again(name: &str, seed: u64) -> Result<String, String> {
 pub struct Found {
     /// The first history that shows it.
     pub seed: u64,
-    /// Message of the check.
     pub said: String,
 }
 

@@ -139,7 +139,6 @@ fn rfc9111(count: u64) -> usize {
 
 /// Draws so many histories of a fleet, on all processors; whether one failed.
 fn fleet(count: u64) -> usize {
-    /// Histories in a turn of a thread.
     const AT_ONCE: u64 = 50;
     let (begin, done) = (Instant::now(), AtomicU64::new(0));
     let turns: Vec<u64> = (0..count.div_ceil(AT_ONCE)).collect();

@@ -141,14 +141,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// True if the origin breaks off or refuses what the answer is made of.
     fn may_fail(&self, url: &str) -> bool {
         let fails = |rule: &Rule| rule.cut + rule.refuse + rule.fail > 0 || rule.status >= 500;
         self.rule(url)
             .is_some_and(|rule| fails(rule) || rule.includes.iter().any(|url| self.rule(url).is_some_and(fails)))
     }
 
-    /// An answer that has an object's head.
     fn object(&self, exchange: &Exchange<'a>, answer: &Answer, number: u64) -> Result<(), Finding> {
         let who = &exchange.who;
         let wrong = |check, what: String| Err(Finding::new(check, format!("{who} has {answer}: {what}")));
@@ -180,12 +178,10 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// True if the answer has all that its own head announces of the object.
     fn covers(&self, answer: &Answer, source: &Source) -> bool {
         answer.status == 206 || answer.body.len() as u64 >= source.lines * text::LINE as u64
     }
 
-    /// Checks that the request may be answered with the result of this fetch.
     fn may_have(&self, exchange: &Exchange<'a>, number: u64) -> Result<(), Finding> {
         let (who, ask) = (&exchange.who, exchange.ask);
         let wrong = |check, what: String| Err(Finding::new(check, format!("{who} has #{number}: {what}")));
@@ -213,7 +209,6 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Checks that the result of this fetch is within its TTL and grace.
     fn is_alive(&self, exchange: &Exchange<'a>, number: u64) -> Result<(), Finding> {
         let fetch = &self.fetches[&number];
         let ttl = self.rule(fetch.url).and_then(|rule| rule.ttl).map(Duration::from_millis);
@@ -308,7 +303,6 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// True if an invalidation may have come between two fetches.
     fn invalidated_between(&self, url: &str, one: usize, other: usize) -> bool {
         self.exchanges.iter().any(|exchange| {
             let is_invalidation = matches!(&*exchange.ask.method, "PURGE" | "BAN") && exchange.ask.url == url;
@@ -316,7 +310,6 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Checks that private objects went to one request.
     fn privacy(&self) -> Result<(), Finding> {
         let mut had: BTreeMap<u64, &str> = BTreeMap::new();
         for exchange in &self.exchanges {
@@ -333,7 +326,6 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Checks that uploads came as clients sent them.
     fn uploads(&self) -> Result<(), Finding> {
         for fetch in self.fetches.values() {
             let Some(body) = fetch.body else { continue };

@@ -28,7 +28,6 @@ struct Inner {
     history: History,
     clock: base::Clock,
     next_number: Cell<u64>,
-    /// Number of requests for each URL.
     asked: RefCell<BTreeMap<String, u64>>,
     /// Present version of each URL's variant, and since when.
     current: RefCell<BTreeMap<(String, String), (u64, Duration)>>,
@@ -57,7 +56,6 @@ impl Origin {
         Duration::from_secs_f64(self.0.clock.mono().0)
     }
 
-    /// The dice of this answer.
     fn dice(&self, url: &str) -> Dice {
         let mut asked = self.0.asked.borrow_mut();
         let count = asked.entry(url.to_owned()).or_default();
@@ -108,7 +106,6 @@ async fn exchange(origin: &Origin, wire: &mut Wire, head: &Head) -> Result<(), B
     done
 }
 
-/// The request's body, if it has one.
 async fn upload(wire: &mut Wire, head: &Head) -> Option<Received> {
     let framing = match (head.header("Content-Length"), head.header("Transfer-Encoding")) {
         (Some(length), _) => Body::Length(length.parse().unwrap_or(0)),
@@ -177,7 +174,6 @@ impl Answering<'_> {
         is_good.then_some(number)
     }
 
-    /// The fields that a 304 has as well.
     fn fields(&self) -> String {
         let mut fields = format!("X-Number: {}\r\nX-Url: {}\r\n", self.number, self.rule.url);
         if let Some(field) = &self.rule.vary {

@@ -32,7 +32,6 @@ const HEADERS: u64 = 1;
 /// A request is given up (RFC 9114 8.1).
 const CANCELLED: u32 = 0x10c;
 const NO_ERROR: u32 = 0x100;
-/// Most bytes of an answer's fields.
 const SECTION_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Quic {
@@ -67,7 +66,6 @@ impl Quic {
         Quic { network, config, port: Cell::new(40_000) }
     }
 
-    /// A connection of this client; `None`: it came to none.
     pub async fn connect(&self, client: &Client) -> Option<Link> {
         let at = ([192, 0, 2, client.number as u8 + 1], self.port.replace(self.port.get() + 1)).into();
         let endpoint = self.network.client(at).expect("a network without sockets");
@@ -217,7 +215,6 @@ async fn read(recv: &mut RecvStream, slow: Option<(usize, Duration)>, octets: &m
     }
 }
 
-/// Takes a part of the answer from these bytes.
 fn take(mut octets: &[u8], answer: &mut Answer) {
     while let Some((kind, len, begin)) = frame_at(octets) {
         let payload = &octets[begin..octets.len().min(begin + len)];

@@ -37,7 +37,6 @@ const AUDIT_EVERY: u64 = 16;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draw {
     pub seed: u64,
-    /// A fault that is planted in the code, by its name.
     pub fault: Option<&'static str>,
 }
 
@@ -106,7 +105,6 @@ fn attempt(ground: &Ground, scenario: &Scenario, draw: Draw, plan: Plan) -> Resu
     finding.map_err(|finding| Box::new(Failure { scenario: name, seed: draw.seed, finding, plan, history }))
 }
 
-/// The text of a panic.
 fn text_of(panic: &dyn Any) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
@@ -151,7 +149,6 @@ async fn all(world: Rc<World>, network: Network, scenario: Rc<Scenario>, seed: u
     }
 }
 
-/// The clients that have something to do.
 struct AtWork {
     clients: Cell<usize>,
     bell: Arc<rt::Notify>,
@@ -191,7 +188,6 @@ async fn come_to_rest(world: &World, given_up: GivenUp) -> Result<(), Finding> {
 }
 
 impl World {
-    /// Checks after a step.
     fn check(&self, thoroughly: bool) -> Result<(), Finding> {
         for store in self.engine.stores.all() {
             if store.limit_bytes().is_some_and(|limit| store.used_bytes() > limit) {
@@ -233,7 +229,6 @@ impl World {
         whole.map_err(|what| Finding::new("the log is whole", what))
     }
 
-    /// All objects have expired.
     fn is_empty(&self) -> Result<(), Finding> {
         let census = self.engine.cache.census();
         let used: u64 = self.engine.stores.all().iter().map(|store| store.used_bytes()).sum();

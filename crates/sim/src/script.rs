@@ -16,9 +16,7 @@ pub(crate) struct Scenario {
     /// Values of `default_grace` and `default_keep`.
     pub grace: Duration,
     pub keep: Duration,
-    /// Longest time for an answer.
     pub within: Option<Duration>,
-    /// URLs that are fetched once at a time.
     pub serialised: Vec<String>,
     pub origins: Vec<Rule>,
     pub clients: Vec<Script>,
@@ -39,9 +37,7 @@ pub(crate) struct Rule {
     pub headers: Vec<(String, String)>,
     /// `None`: nothing is said.
     pub ttl: Option<u64>,
-    /// No other request may have the answer.
     pub is_private: bool,
-    /// The request's field that the answer varies on.
     pub vary: Option<String>,
     /// There is an ETag, and for so many milliseconds 304 is the answer to it.
     pub etag: Option<u64>,
@@ -60,7 +56,6 @@ pub(crate) enum Framing {
     Eof,
 }
 
-/// Steps of some clients, each for itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub count: u64,
@@ -74,7 +69,6 @@ pub(crate) enum Step {
     Request(Box<Request>),
 }
 
-/// A request; alternatives are drawn from.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub method: String,

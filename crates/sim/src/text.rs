@@ -18,7 +18,6 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Lines of these numbers.
     fn lines(&self, numbers: std::ops::Range<u64>) -> Vec<u8> {
         let mut line = format!("{:<10} {:<4} {:>6} ", self.url, self.variant, self.number).into_bytes();
         assert_eq!(line.len(), NUMBER_AT, "names in scenarios are short");

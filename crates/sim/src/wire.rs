@@ -18,7 +18,6 @@ impl Head {
         self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The words of the first line.
     pub fn word(&self, at: usize) -> &str {
         self.first.split(' ').nth(at).unwrap_or("")
     }
@@ -33,10 +32,8 @@ pub(crate) enum Body {
     Eof,
 }
 
-/// The connection ended, or was reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The end was orderly.
     Ended,
     Reset,
 }
@@ -44,7 +41,6 @@ pub(crate) enum Broken {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace(pub Option<(usize, Duration)>);
 
-/// One end of a connection with what was read and isn't used yet.
 pub(crate) struct Wire {
     pub end: End,
     input: Vec<u8>,
@@ -56,7 +52,6 @@ impl Wire {
         Wire { end, input: Vec::new(), pace: Pace::default() }
     }
 
-    /// Reads at this pace from now on.
     pub fn set_pace(&mut self, pace: Pace) {
         let window = pace.0.map_or(testkit_net::memory::WINDOW_BYTES, |(bytes, _)| bytes);
         self.pace = pace;
@@ -108,7 +103,6 @@ impl Wire {
         }
     }
 
-    /// Reads exactly so many bytes.
     async fn exactly(&mut self, length: usize, body: &mut Vec<u8>) -> Result<(), Broken> {
         let mut left = length;
         loop {
@@ -158,7 +152,6 @@ impl Wire {
         }
     }
 
-    /// True if nothing was read that nobody asked for.
     pub fn is_clean(&self) -> bool {
         self.input.is_empty()
     }

@@ -22,7 +22,6 @@ use vrt::LoadedVcl;
 use crate::history::{Event, History};
 use crate::script::Scenario;
 
-/// A worker, and what is written down of it.
 pub(crate) struct World {
     pub engine: Arc<Engine>,
     pub clock: Clock,
@@ -30,7 +29,6 @@ pub(crate) struct World {
     _backends: Arc<Backends>,
     listener: Arc<ListenerInfo>,
     sessions: Rc<Cell<usize>>,
-    /// Counter of panics at the beginning.
     panics: u64,
     pub tls: Option<testkit_tls::World>,
 }
@@ -44,7 +42,6 @@ fn settings(scenario: &Scenario, clock: &Clock) -> Settings {
     settings
 }
 
-/// State that a worker finds when it begins.
 pub(crate) struct Birth {
     pub clock: Clock,
     pub history: History,
@@ -133,7 +130,6 @@ impl World {
         self.engine.main.req_panic.get() - self.panics
     }
 
-    /// Does what the housekeeping thread does, once.
     pub fn keep_house(&self) {
         let cache = &self.engine.cache;
         if cache.is_adopting() {

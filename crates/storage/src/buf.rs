@@ -32,12 +32,10 @@ impl Buf {
         Self::over(Charge::read(pages, held))
     }
 
-    /// A handle on a whole block.
     pub(crate) fn over(block: Block) -> Self {
         Self(Bytes::of_block(block))
     }
 
-    /// A handle on the bytes of a record.
     pub(crate) fn of_slot(slot: Slot) -> Self {
         Self(slot.into_bytes())
     }
@@ -109,7 +107,6 @@ impl Buf {
         self.0.block()?.header.header.extent()
     }
 
-    /// The pages, if it is all of what is in them.
     pub(crate) fn whole_extent(&self) -> Option<&Extent> {
         self.extent().filter(|extent| self.0.start() == 0 && self.len() == extent.len())
     }

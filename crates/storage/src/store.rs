@@ -278,7 +278,6 @@ fn in_memory(limit: u64) -> Option<Arc<Region>> {
     Region::anonymous(spread(limit)?, keep_bytes(limit)).ok()
 }
 
-/// Address space for a store of that limit.
 pub(crate) fn spread(limit: u64) -> Option<usize> {
     usize::try_from(limit.checked_mul(SPREAD)?).ok()
 }
@@ -289,7 +288,6 @@ pub(crate) fn keep_bytes(limit: u64) -> u64 {
 }
 
 impl Account {
-    /// The limit of now, if there is one.
     fn bound(&self) -> Option<u64> {
         let cap = Some(self.cap.load(Relaxed)).filter(|&cap| cap != u64::MAX);
         self.limit.into_iter().chain(cap).min()
@@ -328,7 +326,6 @@ impl Account {
         self.release(bytes);
     }
 
-    /// A block was asked for.
     pub(crate) fn count_request(&self) {
         self.counters.c_req.tally();
     }
@@ -371,7 +368,6 @@ impl Header for Charge {
 }
 
 impl Charge {
-    /// A block of bytes that no store accounts for.
     pub fn unaccounted(bytes: Vec<u8>) -> Block {
         if bytes.len() <= COPIED {
             let charged = Charge::Here { bytes: bytes.len() as u32, account: None };
@@ -391,7 +387,6 @@ impl Charge {
         Block::from_header_and_slice(Charge::Read(Box::new(ReadPages { pages, held })), &[])
     }
 
-    /// The pages, if it has pages of its own.
     pub fn extent(&self) -> Option<&Extent> {
         match self {
             Charge::Here { .. } | Charge::Vec(_) | Charge::Read(_) => None,
@@ -399,7 +394,6 @@ impl Charge {
         }
     }
 
-    /// Bytes that a store is charged with for them.
     pub fn charged_bytes(&self) -> u64 {
         match self {
             Charge::Here { bytes, account: Some(_) } => u64::from(*bytes),

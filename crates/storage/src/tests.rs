@@ -14,7 +14,6 @@ fn of(limit: u64) -> [(&'static str, Option<u64>); 2] {
     [("s0", Some(limit)), (TRANSIENT, None)]
 }
 
-/// Stores in memory of these names and limits.
 fn open(named: &[(&str, Option<u64>)]) -> (Stores, Vec<&'static Sma>) {
     let mut counters: Vec<&'static Sma> = Vec::new();
     let specs: Vec<_> = named.iter().map(|(name, limit)| StoreSpec::malloc(name, *limit)).collect();

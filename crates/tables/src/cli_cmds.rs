@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! CLI commands: name, syntax, number of arguments, help, who serves them.
 
-/// The process that answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServedBy {
     Manager,
@@ -9,18 +8,13 @@ pub enum ServedBy {
     Worker,
 }
 
-/// The definition of a command.
 #[derive(Debug)]
 pub struct Command {
-    /// The command's number for programs.
     pub id: CommandId,
-    /// The name as it is typed.
     pub name: &'static str,
     /// Short help: name and arguments.
     pub syntax: &'static str,
-    /// The help, in one sentence.
     pub help: &'static str,
-    /// More about it, or empty.
     pub doc: &'static str,
     /// Fewest arguments, `-j` not counted.
     pub min_args: usize,
@@ -31,7 +25,6 @@ pub struct Command {
     pub debug: bool,
     /// True if it is known before authentication.
     pub open: bool,
-    /// True if it has a `-j` form.
     pub json: bool,
     /// True if its arguments are the words in them: `"a b"` is two.
     pub split: bool,
@@ -144,19 +137,14 @@ commands! {
     VclUse "vcl.use" "vcl.use <configname|label>" "Use this VCL for new requests." "" 1 Some(1), Manager [];
 }
 
-/// The command of this name.
 pub fn lookup(name: &str) -> Option<&'static Command> {
     COMMANDS.binary_search_by(|c| c.name.cmp(name)).ok().map(|i| &COMMANDS[i])
 }
 
-/// The commands that `help` shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Filter {
-    /// The commands for operators.
     Plain,
-    /// Those for debugging (`-d`).
     Debug,
-    /// All commands (`help -a`).
     All,
 }
 
@@ -167,7 +155,6 @@ pub fn help(filter: Filter, authenticated: bool, served: Option<ServedBy>) -> St
     chosen(authenticated, served).filter(shown).map(|c| format!("{}\n", c.syntax)).collect()
 }
 
-/// The text of `help NAME`.
 pub fn help_one(command: &Command) -> String {
     format!("{}\n{}\n", command.syntax, command.help)
 }

@@ -53,54 +53,40 @@ impl Counter {
     }
 }
 
-/// The meaning of a number over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// The number only grows.
     Counter,
-    /// Goes up and down.
     Gauge,
-    /// Each bit has a meaning.
     Bitmap,
 }
 
 /// The people who want to see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// The number is for everybody.
     Info,
     /// The number is for who looks for the cause of something.
     Diag,
-    /// The number is for developers.
     Debug,
 }
 
-/// The form in which it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// A plain number, in decimal.
     Integer,
-    /// A number of bytes.
     Bytes,
     /// Single bits, shown in hex.
     Bitmap,
-    /// A number of seconds.
     Duration,
 }
 
-/// The definition of one counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Elem {
-    /// Name within the set.
     pub name: &'static str,
     pub kind: Kind,
     pub level: Level,
     pub format: Format,
     /// Group (`wrk`, `ban_mtx`) or empty.
     pub group: &'static str,
-    /// The text in one line.
     pub oneliner: &'static str,
-    /// Long text, often empty.
     pub docs: &'static str,
 }
 
@@ -116,15 +102,11 @@ pub trait Set: sealed::Sealed + Default + Send + Sync + 'static {
     const NAME: &'static str;
     /// The set's place in tools.
     const ORDER: u32;
-    /// The text in one line.
     const ONELINER: &'static str;
-    /// The counters of the set.
     const ELEMS: &'static [Elem];
 
-    /// The counter at `index` of `ELEMS`.
     fn counter(&self, index: usize) -> Option<&Counter>;
 
-    /// The counter of this name.
     fn by_name(&self, name: &str) -> Option<&Counter> {
         self.counter(Self::ELEMS.iter().position(|e| e.name == name)?)
     }

@@ -2,7 +2,6 @@
 //! The language before 4.0: its dialects, subroutines, what each may return, and its variables with their places and
 //! what they are called now. vcl(7) of 2.0.6, 2.1.5 and 3.0.7 as data.
 
-/// A dialect of VCL from before `vcl 4.0;`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Dialect {
@@ -12,7 +11,6 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All dialects, oldest first.
     pub const ALL: [Dialect; 3] = [Dialect::V20, Dialect::V21, Dialect::V30];
 
     pub const fn name(self) -> &'static str {
@@ -23,7 +21,6 @@ impl Dialect {
         }
     }
 
-    /// The dialect of that name.
     pub fn from_name(name: &str) -> Option<Dialect> {
         Dialect::ALL.into_iter().find(|d| d.name() == name)
     }
@@ -50,7 +47,6 @@ pub enum OldSub {
 }
 
 impl OldSub {
-    /// All subroutines, in order.
     pub const ALL: [OldSub; 14] = [
         OldSub::Recv,
         OldSub::Pipe,
@@ -107,7 +103,6 @@ impl OldSub {
         }
     }
 
-    /// The words that it may return.
     pub const fn returns(self, dialect: Dialect) -> &'static [&'static str] {
         match self {
             OldSub::Recv => &["error", "pass", "pipe", "lookup"],
@@ -133,7 +128,6 @@ impl OldSub {
 /// Words that alone were a statement in 2.0 (`lookup;`) and stand in `return (...)` since.
 pub const BARE: [&str; 9] = ["lookup", "hash", "pipe", "pass", "fetch", "deliver", "discard", "keep", "hit_for_pass"];
 
-/// A variable of the old language.
 #[derive(Clone, Copy, Debug)]
 pub struct OldVar {
     /// The variable's name; that of a head's fields ends with a point.
@@ -159,7 +153,6 @@ impl OldVar {
             .find(|v| if v.is_field() { low.len() > v.name.len() && low.starts_with(v.name) } else { low == v.name })
     }
 
-    /// True if it is the fields of a head.
     pub fn is_field(&self) -> bool {
         self.name.ends_with('.')
     }
@@ -175,7 +168,6 @@ impl OldVar {
         OldSub::ALL.into_iter().filter(|sub| self.has(dialect, *sub, write)).map(OldSub::name).collect()
     }
 
-    /// True if a dialect has it at all.
     pub fn exists(&self, dialect: Dialect) -> bool {
         !self.read[dialect as usize].is_empty() || !self.write[dialect as usize].is_empty()
     }

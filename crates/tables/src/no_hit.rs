@@ -12,7 +12,6 @@ macro_rules! reasons {
         }
 
         impl NoHit {
-            /// All reasons, in order.
             pub const ALL: &'static [NoHit] = &[$(NoHit::$variant),*];
 
             /// The word in the log, in `Cache-Status` and in the manual.
@@ -25,7 +24,6 @@ macro_rules! reasons {
                 match self { $(NoHit::$variant => $forward,)* }
             }
 
-            /// The meaning in words.
             pub const fn text(self) -> &'static str {
                 match self { $(NoHit::$variant => $text,)* }
             }
@@ -34,7 +32,6 @@ macro_rules! reasons {
         crate::counters::no_hit_set! { $($field $text;)* }
 
         impl NoHitCounts {
-            /// The counter of a reason.
             pub fn of(&self, reason: NoHit) -> &crate::counters::Counter {
                 match reason { $(NoHit::$variant => &self.$field,)* }
             }
@@ -84,7 +81,6 @@ macro_rules! uncacheable {
         }
 
         impl Uncacheable {
-            /// All reasons, in order.
             pub const ALL: &'static [Uncacheable] = &[$(Uncacheable::$variant),*];
 
             /// The word in the log and in the manual.
@@ -92,7 +88,6 @@ macro_rules! uncacheable {
                 match self { $(Uncacheable::$variant => $word,)* }
             }
 
-            /// The meaning in words.
             pub const fn text(self) -> &'static str {
                 match self { $(Uncacheable::$variant => $text,)* }
             }

@@ -4,7 +4,6 @@
 /// The word of a backend's `.proto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OriginProto {
-    /// The origin speaks HTTP/1.1.
     #[default]
     Http1,
     /// HTTP/2, which in clear text the origin is known to speak (RFC 9113 3.3) and by TLS has to choose.
@@ -25,7 +24,6 @@ impl OriginProto {
         }
     }
 
-    /// The value that a word stands for.
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|proto| proto.word() == word)
     }

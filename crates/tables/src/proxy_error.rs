@@ -4,7 +4,6 @@
 
 macro_rules! types {
     ($($variant:ident $word:literal $text:literal;)*) => {
-        /// A registered proxy error type.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum ProxyError {
             $(#[doc = $text] $variant,)*

@@ -37,7 +37,6 @@ pub fn method(method: Method) -> &'static str {
     }
 }
 
-/// The effect of the action of `return (...)`.
 pub fn action(action: Return) -> &'static str {
     match action {
         Return::Abandon => "Abandons the fetch. The client gets a 503, unless it was a background fetch.",

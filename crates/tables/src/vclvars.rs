@@ -2,7 +2,6 @@
 //! VCL's types, subroutines and variables: what each is called, where it may be read, set and unset, and in which
 //! versions of the language it exists. vcl-var(7) and vcl-step(7) as data.
 
-/// A type of VCL.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Type {
@@ -64,7 +63,6 @@ impl Type {
         }
     }
 
-    /// The type of that name.
     pub fn from_name(name: &str) -> Option<Type> {
         use Type::*;
         const ALL: [Type; 24] = [
@@ -84,7 +82,6 @@ pub const REFRESH_SUBS: [&str; 5] = [
     "vcl_refresh_valid",
 ];
 
-/// A subroutine that the transaction machine calls.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[allow(missing_docs)]
 #[repr(u8)]
@@ -108,9 +105,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Number of the subroutines.
     pub const COUNT: usize = 15;
-    /// All subroutines, in order.
     pub const ALL: [Method; Method::COUNT] = [
         Method::Recv,
         Method::Pipe,
@@ -194,13 +189,11 @@ impl Method {
         }
     }
 
-    /// The set with this one member.
     pub const fn set(self) -> Methods {
         Methods(1 << self as u16)
     }
 }
 
-/// An action of `return (...)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[allow(missing_docs)]
 #[repr(u8)]
@@ -226,7 +219,6 @@ pub enum Return {
 }
 
 impl Return {
-    /// Number of the words.
     pub const COUNT: usize = 18;
     /// All, in order of name.
     pub const ALL: [Return; Return::COUNT] = [
@@ -274,30 +266,23 @@ impl Return {
         }
     }
 
-    /// The subroutines that may return it.
     pub fn methods(self) -> Methods {
         let ok = Method::ALL.into_iter().filter(|m| m.returns().contains(&self));
         ok.fold(Methods::NONE, |set, m| set.with(m.set()))
     }
 }
 
-/// A set of subroutines.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Methods(pub u16);
 
 impl Methods {
-    /// The set of no subroutine.
     pub const NONE: Methods = Methods(0);
     /// The client side: everything but `vcl_backend_*`, `vcl_init` and `vcl_fini`.
     pub const CLIENT: Methods = Methods(0x01ff);
-    /// The set of `vcl_backend_*`.
     pub const BACKEND: Methods = Methods(0x1e00);
-    /// The set of `vcl_init` and `vcl_fini`.
     pub const HOUSEKEEPING: Methods = Methods(0x6000);
-    /// The set of all subroutines.
     pub const ALL: Methods = Methods(0x7fff);
 
-    /// True if `method` is in the set.
     pub const fn has(self, method: Method) -> bool {
         self.0 & (1 << method as u16) != 0
     }
@@ -310,18 +295,15 @@ impl Methods {
         Methods(self.0 & other.0)
     }
 
-    /// True if nothing is in it.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The members, in order.
     pub fn iter(self) -> impl Iterator<Item = Method> {
         Method::ALL.into_iter().filter(move |m| self.has(*m))
     }
 }
 
-/// The heads that VCL can reach.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[allow(missing_docs)]
 #[repr(u8)]
@@ -335,7 +317,6 @@ pub enum HeadId {
 }
 
 impl HeadId {
-    /// All heads, in order.
     pub const ALL: [HeadId; 6] =
         [HeadId::Req, HeadId::ReqTop, HeadId::Bereq, HeadId::Beresp, HeadId::Obj, HeadId::Resp];
 
@@ -497,12 +478,10 @@ pub enum Var {
 }
 
 impl Var {
-    /// The variable's name in VCL.
     pub fn name(self) -> &'static str {
         VARS.iter().find(|d| d.place == NameTarget::Scalar(self)).map_or("?", |d| d.name)
     }
 
-    /// The variable of that number (`var as u8`).
     pub fn from_u8(number: u8) -> Option<Var> {
         VARS.iter().find_map(|d| match d.place {
             NameTarget::Scalar(var) if var as u8 == number => Some(var),
@@ -511,28 +490,22 @@ impl Var {
     }
 }
 
-/// The thing that a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameTarget {
-    /// The name stands for one value.
     Scalar(Var),
     /// The fields of a head: the name is followed by `.field`.
     Headers(HeadId),
 }
 
-/// A variable of vcl-var(7).
+/// A variable of vcl-var(7), with the subroutines that may read, set and unset it.
 #[derive(Clone, Copy, Debug)]
 pub struct VarDef {
     /// The variable's name; for a head's fields without the last `.*`.
     pub name: &'static str,
     pub ty: Type,
-    /// The thing that it stands for.
     pub place: NameTarget,
-    /// Subroutines that may read it.
     pub read: Methods,
-    /// Subroutines that may set it.
     pub write: Methods,
-    /// Subroutines that may unset it.
     pub unset: Methods,
     /// The first and the last version of the language that has it, times ten (4.1 is 41).
     pub versions: (u8, u8),

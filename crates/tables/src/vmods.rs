@@ -10,24 +10,18 @@ use crate::vclvars::Methods;
 pub use crate::vclvars::Type;
 pub use missing::{LeftOut, MISSING, Missing};
 
-/// The value of an argument that the caller leaves out.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Default {
-    /// The value of a `BOOL`.
     Bool(bool),
-    /// The value of an `INT` or `BYTES`.
     Int(i64),
     /// `REAL`, or `DURATION` in seconds
     Real(f64),
-    /// The value of a `STRING`.
     Str(&'static str),
-    /// The word of an `ENUM`.
     Enum(&'static str),
     /// A `STRING`, `BLOB`, `BACKEND` or `IP` that is unset.
     Null,
 }
 
-/// One argument of a function, method or constructor.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Arg {
     /// The name in `name=value`; empty: by position only.
@@ -37,22 +31,18 @@ pub struct Arg {
     pub optional: bool,
     /// May be left out; the compiler passes this instead.
     pub default: Option<Default>,
-    /// The words of an `ENUM`.
     pub values: &'static [&'static str],
 }
 
 impl Arg {
-    /// True when a call needn't give it.
     pub const fn may_be_left_out(&self) -> bool {
         self.optional || self.default.is_some()
     }
 
-    /// An argument that must be given.
     pub const fn new(ty: Type, name: &'static str) -> Arg {
         Arg { name, ty, optional: false, default: None, values: &[] }
     }
 
-    /// An argument without a name.
     pub const fn pos(ty: Type) -> Arg {
         Arg::new(ty, "")
     }
@@ -67,7 +57,6 @@ impl Arg {
         Arg { default: Some(default), ..self }
     }
 
-    /// An `ENUM` of these words.
     pub const fn one_of(name: &'static str, values: &'static [&'static str]) -> Arg {
         Arg { name, ty: Type::Enum, optional: false, default: None, values }
     }
@@ -86,23 +75,18 @@ pub enum Effect {
     Blocks,
 }
 
-/// A function or method.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Func {
-    /// The name after the dot.
     pub name: &'static str,
     /// Type of its result; [`Type::Strands`] and [`Type::Enum`] never occur here.
     pub ret: Type,
-    /// Arguments in order of position.
     pub args: &'static [Arg],
     /// Subroutines in which the call works; elsewhere it fails the transaction.
     pub scope: Methods,
-    /// The way in which it runs.
     pub effect: Effect,
     /// True if it changes nothing that outlives its transaction and asks no other server. A trial (`lacquer explain`)
     /// runs only such functions and reports what the others would do.
     pub is_local: bool,
-    /// The function in one line.
     pub text: &'static str,
 }
 
@@ -117,17 +101,14 @@ impl Func {
         Func { effect: Effect::Pure, is_local: true, ..self }
     }
 
-    /// Sets [`Func::effect`] to [`Effect::Waits`].
     pub const fn waits(self) -> Func {
         Func { effect: Effect::Waits, ..self }
     }
 
-    /// Sets [`Func::effect`] to [`Effect::Blocks`].
     pub const fn blocks(self) -> Func {
         Func { effect: Effect::Blocks, ..self }
     }
 
-    /// Sets [`Func::is_local`] to true.
     pub const fn local(self) -> Func {
         Func { is_local: true, ..self }
     }
@@ -138,45 +119,35 @@ impl Func {
     }
 }
 
-/// A type of objects, made with `new` in `vcl_init`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Object {
-    /// The name after the dot.
     pub name: &'static str,
-    /// Arguments of the constructor.
     pub args: &'static [Arg],
     pub methods: &'static [Func],
-    /// The object in one line.
     pub text: &'static str,
 }
 
 impl Object {
-    /// The method called `name`.
     pub fn method(&self, name: &str) -> Option<&'static Func> {
         self.methods.iter().find(|method| method.name == name)
     }
 }
 
-/// A module that `import` finds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Module {
     pub name: &'static str,
     pub functions: &'static [Func],
-    /// The types of objects that it has.
     pub objects: &'static [Object],
-    /// The module in one line.
     pub text: &'static str,
     /// Functions and methods that it has elsewhere and that aren't built.
     pub left_out: &'static [LeftOut],
 }
 
 impl Module {
-    /// The function called `name`.
     pub fn function(&self, name: &str) -> Option<&'static Func> {
         self.functions.iter().find(|function| function.name == name)
     }
 
-    /// The object type called `name`.
     pub fn object(&self, name: &str) -> Option<&'static Object> {
         self.objects.iter().find(|object| object.name == name)
     }
@@ -191,7 +162,6 @@ impl Modules {
         self.0.iter().copied()
     }
 
-    /// The module called `name`.
     pub fn find(self, name: &str) -> Option<&'static Module> {
         self.iter().find(|module| module.name == name)
     }

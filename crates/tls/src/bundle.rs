@@ -46,7 +46,6 @@ const HEAD_BYTES: usize = MAGIC.len() + 8 + TABLES * 12;
 /// The number of the scope that isn't a listener's.
 pub const GLOBAL: u32 = 0;
 
-/// The bytes aren't a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotABundle;
 
@@ -71,11 +70,9 @@ pub struct Scope {
     pub default: Option<u32>,
     /// True if its certificates ask different things of clients. The builder sets it.
     pub differs: bool,
-    /// Settings for its connections.
     pub overrides: Overrides,
 }
 
-/// Kind of a list that clients' certificates are checked with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListKind {
     /// `client-verify-ca`: certificates of authorities.
@@ -102,20 +99,16 @@ pub struct List {
     pub ders: Vec<Vec<u8>>,
 }
 
-/// Description of a certificate, without key and chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// The CLI's id for it.
     pub id: String,
     pub scope: u32,
     /// Certificates of one commit have the same number; for a name that several have, the highest one is taken.
     pub batch: u32,
-    /// True if it was named the default of its scope.
     pub is_default: bool,
     /// Path of the certificate, as configured; empty if it came from no file.
     pub path: String,
     pub key_path: String,
-    /// Path of the OCSP response, or empty.
     pub ocsp_path: String,
     /// The file needn't be there: another program writes it by and by.
     pub is_ocsp_awaited: bool,
@@ -135,7 +128,6 @@ pub struct Keyed<'a> {
     pub chain: Vec<&'a [u8]>,
     /// DER of an OCSP answer, or empty.
     pub ocsp: &'a [u8],
-    /// Period in which `ocsp` may be sent.
     pub staple: Span,
 }
 
@@ -146,12 +138,9 @@ impl Keyed<'_> {
     }
 }
 
-/// Result of looking up a name at a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// The number of the certificate.
     Entry(u32),
-    /// There is none at all.
     NothingLoaded,
     /// None has this name, and the listener aborts then.
     UnknownName,
@@ -244,7 +233,6 @@ impl Bundle {
         Vec::new()
     }
 
-    /// True if any certificate or listener asks for client certificates.
     pub fn asks_clients(&self) -> bool {
         let asks = |policy: ClientPolicy| !policy.asks_nothing();
         self.scopes.iter().any(|scope| scope.differs || asks(ClientPolicy::of(&scope.overrides)))
@@ -262,7 +250,6 @@ impl Bundle {
         })
     }
 
-    /// A search by halves for a name in two pieces.
     fn find_exact(&self, scope: u32, first: &[u8], second: &[u8]) -> Option<u32> {
         let (mut low, mut high) = (0, self.tables[NAMES].1);
         while low < high {
@@ -329,7 +316,6 @@ impl Bundle {
         Some(ClientPolicy::of(&own.over(&self.scopes.get(scope as usize)?.overrides).over(&self.scopes[0].overrides)))
     }
 
-    /// Key and chain of a certificate.
     pub fn keyed(&self, number: u32) -> Option<Keyed<'_>> {
         let mut record = self.record(ENTRIES, number)?;
         let (scope, _batch, _is_default) = (record.u32()?, record.u32()?, record.u8()?);
@@ -348,7 +334,7 @@ impl Bundle {
         (!chain.is_empty()).then_some(Keyed { scope, overrides, form, key, chain, ocsp, staple })
     }
 
-    /// The same certificates with zeros in the places of their keys: for a process that has others sign.
+    /// A bundle of the same certificates with zeros in place of their keys, for a process that has others sign.
     pub fn without_keys(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(self.bytes().to_vec());
         for keyed in (0..self.len() as u32).filter_map(|number| self.keyed(number)) {
@@ -364,14 +350,12 @@ impl Bundle {
         self.bytes().get(at..at.checked_add(len)?)
     }
 
-    /// The DER elements of a list.
     pub fn list(&self, number: u32) -> Option<Vec<&[u8]>> {
         let mut record = self.record(LISTS, number)?;
         let (_kind, _path, count) = (record.u8()?, record.text()?, record.u32()?);
         (0..count).map(|_| record.bytes()).collect()
     }
 
-    /// All lists with where they were read.
     pub fn lists(&self) -> Option<Vec<List>> {
         let list = |number| {
             let mut record = self.record(LISTS, number)?;

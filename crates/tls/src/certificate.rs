@@ -35,7 +35,6 @@ impl<'a> Certificate<'a> {
         found.as_str().ok().map(printable)
     }
 
-    /// The issuer, written as [`Self::subject`] is.
     pub fn issuer(&self) -> String {
         name(self.parsed.issuer())
     }

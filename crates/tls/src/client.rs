@@ -22,9 +22,7 @@ pub struct ClientOptions {
     pub alpn: Vec<Vec<u8>>,
     /// Sends the server's name (SNI).
     pub sends_name: bool,
-    /// Certificate for servers that ask for one.
     pub certificate: Option<Arc<CertifiedKey>>,
-    /// Number of servers whose sessions are kept for resumption.
     pub sessions: usize,
 }
 

@@ -8,25 +8,18 @@ use rustls::{AlertDescription, InvalidMessage, PeerIncompatible};
 /// Kinds of failure, one variant for each that is counted or handled differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The bytes aren't TLS.
     NotTls,
-    /// No version in common.
     Version,
     /// No cipher suite, group, signature scheme or application protocol in common.
     Parameters,
-    /// There is no certificate for the name that was asked for.
     Name,
-    /// The peer's certificate isn't good enough, or it gave none.
     Certificate,
-    /// The peer gave up with this alert.
     Alert(u8),
-    /// The peer broke the protocol.
     Protocol,
     /// A record isn't what was sealed: another key, or changed on its way.
     Decrypt,
     /// Longer, or more of it, than is taken.
     Limit,
-    /// The peer closed before it was done.
     Closed,
     /// These keys have sealed as much as they may.
     Exhausted,
@@ -51,7 +44,6 @@ impl ErrorKind {
     }
 }
 
-/// A failed connection: kind, alert and text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -64,12 +56,11 @@ impl Error {
         Error { kind, alert: kind.alert(), text: text.into() }
     }
 
-    /// The same, which the peer is to hear of by another alert than is usual for its kind.
+    /// Sets the alert that the peer hears, in place of the usual one for this kind.
     pub(crate) fn by_alert(self, alert: AlertDescription) -> Self {
         Error { alert: Some(u8::from(alert)), ..self }
     }
 
-    /// The alert that tells the peer.
     pub fn alert(&self) -> Option<u8> {
         self.alert
     }
@@ -128,7 +119,6 @@ fn incompatible(what: &PeerIncompatible) -> ErrorKind {
     }
 }
 
-/// An alert that the peer sent, in words.
 pub(crate) fn from_alert(code: u8) -> Error {
     Error::from(rustls::Error::AlertReceived(AlertDescription::from(code)))
 }

@@ -11,7 +11,6 @@ const LONGEST_NAME: usize = 255;
 /// More names than a public CA puts into one certificate.
 const MOST_NAMES: usize = 10_000;
 
-/// Facts of a certificate that lists, logs and the index of names need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The common name, or empty.

@@ -37,7 +37,6 @@ pub struct Handshake {
     kept: Vec<u8>,
     /// The peer may have keys of it by now.
     has_spoken: bool,
-    /// The peer is to say who it is.
     asks_peer: bool,
 }
 
@@ -49,7 +48,6 @@ enum Side {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The peer has to say more.
     Waits,
     /// The handshake is done; bytes left over belong to [`Traffic`].
     Done,
@@ -296,7 +294,6 @@ fn turn<D>(status: UnbufferedStatus<'_, '_, D>, out: &mut Vec<u8>) -> (usize, Re
     (discard, turn)
 }
 
-/// The negotiated parameters, once they are known.
 pub(crate) fn info_of(common: &CommonState, sni: Option<Box<str>>, own_leaf: Option<Arc<[u8]>>) -> Result<Info, Error> {
     let version = common.protocol_version().and_then(Version::from_rustls);
     let (Some(version), Some(suite)) = (version, common.negotiated_cipher_suite()) else {

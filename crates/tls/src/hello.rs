@@ -134,7 +134,6 @@ impl<'a> ClientHello<'a> {
         std::iter::from_fn(move || Some((rest.number().ok()?, rest.list16().ok()?)))
     }
 
-    /// The body of the first extension of a number.
     pub fn extension(&self, wanted: u16) -> Option<&'a [u8]> {
         self.extensions().find(|(kind, _)| *kind == wanted).map(|(_, body)| body)
     }

@@ -13,7 +13,6 @@ use md5::{Digest, Md5};
 use crate::bundle::ListKind;
 use crate::settings::{self, ClientVerify, Overrides, Versions};
 
-/// A certificate and its settings (`pem-file`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PemFile {
     /// Chain, and the key unless that is elsewhere.
@@ -43,7 +42,6 @@ pub struct Said {
     pub client_crl: Option<String>,
 }
 
-/// An address to listen on (`frontend`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frontend {
     pub name: Option<String>,
@@ -67,7 +65,6 @@ pub struct Block {
 pub struct File {
     pub frontends: Vec<Frontend>,
     pub certificates: Vec<PemFile>,
-    /// Settings that hold for all certificates.
     pub said: Said,
     pub aborts_unknown: Option<bool>,
     pub pem_dir: Option<String>,
@@ -78,7 +75,6 @@ pub struct File {
     pub ticket_keys: Option<String>,
     /// `acme = { ... }`. Ours.
     pub acme: Vec<Block>,
-    /// Keys that have no meaning here, with their lines.
     pub ignored: Vec<(String, usize)>,
 }
 

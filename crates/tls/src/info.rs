@@ -32,7 +32,6 @@ impl Version {
     }
 }
 
-/// The parameters that a handshake negotiated.
 #[derive(Clone, Debug)]
 pub struct Info {
     pub version: Version,
@@ -40,7 +39,6 @@ pub struct Info {
     pub suite: u16,
     /// The key exchange group's number; 0 where none was used (TLS 1.2, resumed).
     pub group: u16,
-    /// True if an earlier session was resumed.
     pub resumed: bool,
     pub early_data: bool,
     pub sni: Option<Box<str>>,
@@ -51,7 +49,6 @@ pub struct Info {
     pub own_leaf: Option<Arc<[u8]>>,
     /// The policy for the client, if another host has a different one. Set by the code that chose the certificate.
     pub clients: Option<ClientPolicy>,
-    /// The client's fingerprint. Set by the code that read its hello.
     pub fingerprint: Option<Box<Fingerprint>>,
 }
 
@@ -79,7 +76,6 @@ impl Info {
 const GROUPS: [(u16, &str); 5] =
     [(23, "secp256r1"), (24, "secp384r1"), (25, "secp521r1"), (29, "X25519"), (0x11ec, "X25519MLKEM768")];
 
-/// All that we speak.
 const SUITES: [(CipherSuite, &str); 9] = [
     (CipherSuite::TLS13_AES_128_GCM_SHA256, "TLS_AES_128_GCM_SHA256"),
     (CipherSuite::TLS13_AES_256_GCM_SHA384, "TLS_AES_256_GCM_SHA384"),

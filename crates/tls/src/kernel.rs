@@ -78,7 +78,6 @@ impl KernelKey {
         KernelKey::laid_out(Version::Tls13, AES_GCM_128, &[0; 16], &[0; 12], 0)
     }
 
-    /// The key in the kernel's format.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -94,7 +93,6 @@ impl std::fmt::Debug for KernelKey {
     }
 }
 
-/// The side of a connection that a kernel seals.
 #[derive(Debug)]
 pub(crate) struct KernelTx {
     ability: KernelAbility,
@@ -114,7 +112,6 @@ impl KernelTx {
         KernelTx { ability, records: 0, most_records, next_keys: VecDeque::new() }
     }
 
-    /// Counts `bytes` of data that were given to the kernel in one call.
     pub(crate) fn note_given(&mut self, bytes: usize) {
         // A record has a page at least, where it isn't the last one of the call.
         self.records += (bytes / 4096) as u64 + 1;

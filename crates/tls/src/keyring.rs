@@ -30,7 +30,6 @@ pub struct Keyring {
     tickets: Tickets,
     /// The signer for keys that the bundle doesn't hold.
     signer: Asked,
-    /// A certificate of the bundle asks clients for theirs.
     asks_clients: AtomicBool,
 }
 
@@ -45,7 +44,6 @@ struct Loaded {
 struct Made {
     young: HashMap<(u32, u32), Ready>,
     old: HashMap<(u32, u32), Ready>,
-    /// Options by scope and settings.
     options: HashMap<(u32, Overrides), Arc<ServerOptions>>,
 }
 

@@ -22,7 +22,6 @@ impl Leftover {
         self.used
     }
 
-    /// Marks the next `count` bytes as used.
     pub fn use_up(&mut self, count: usize) {
         self.used += count;
         if self.used == self.bytes.len() {

@@ -48,12 +48,9 @@ impl Span {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OcspError {
-    /// Not an answer, or one that tells why there is none.
     NoAnswer,
-    /// The response is about other certificates.
     OtherCertificate,
     Revoked,
-    /// The responder doesn't know the certificate.
     Unknown,
     /// No signature by the authority or by a responder that the authority authorized.
     Signature,
@@ -98,7 +95,6 @@ fn certificate(der: &[u8]) -> Option<X509Certificate<'_>> {
     X509Certificate::from_der(der).ok().map(|(_, certificate)| certificate)
 }
 
-/// The unread rest of a DER value.
 #[derive(Clone, Copy)]
 struct Elements<'a>(&'a [u8]);
 
@@ -219,7 +215,6 @@ fn hash(oid: &[u8]) -> Option<&'static Algorithm> {
     }
 }
 
-/// Reads the fields behind the `CertID`.
 fn read_single(mut single: Elements<'_>) -> Option<Single> {
     let status = match *single.0.first()? {
         0x80 => single.next(0x80).map(|_| Status::Good)?,
@@ -239,7 +234,6 @@ fn time(elements: &mut Elements<'_>) -> Option<i64> {
     ASN1Time::from_der(whole).ok().map(|(_, time)| time.timestamp())
 }
 
-/// True if the key of the certificate `by` made this signature.
 fn verifies(by: &X509Certificate<'_>, algorithm: &[u8], signed: &[u8], signature: &[u8]) -> bool {
     let key = &by.public_key().subject_public_key.data;
     let known = provider().signature_verification_algorithms.all;
@@ -247,7 +241,6 @@ fn verifies(by: &X509Certificate<'_>, algorithm: &[u8], signed: &[u8], signature
     known.iter().filter(fits).any(|known| known.verify_signature(key, signed, signature).is_ok())
 }
 
-/// True if that authority signed this certificate.
 fn is_signed_by(der: &[u8], issuer: &X509Certificate<'_>) -> bool {
     let read = (|| {
         let mut parts = Elements(Elements(der).next(SEQUENCE)?);

@@ -31,12 +31,9 @@ pub struct Origin {
     pub name: String,
     /// Sends the name. An address is never sent (RFC 6066, section 3).
     pub sni: bool,
-    /// Checks of the origin's certificate.
     pub verify: Verify,
     pub roots: Roots,
-    /// Lists of certificates that those authorities have revoked.
     pub revoked: Option<Revoked>,
-    /// Client certificate for origins that ask for one.
     pub certificate: Option<OwnCertificate>,
 }
 
@@ -110,7 +107,6 @@ pub fn at_large(verify: Verify) -> Result<Arc<Client>, String> {
     Ok(client)
 }
 
-/// A certificate of ours with its key; cheap to clone.
 #[derive(Clone)]
 pub struct OwnCertificate {
     key: Arc<CertifiedKey>,

@@ -11,7 +11,6 @@ use crate::origin::OwnCertificate;
 use crate::pem::{KeyForm, Pair};
 use crate::wire::{Reader, Writer};
 
-/// Encodes the certificates and keys of a VCL's files for sealed memory.
 pub fn encode(vcl: &str, files: &[(String, Pair)]) -> Zeroizing<Vec<u8>> {
     let of_pair = |pair: &Pair| pair.chain.iter().map(|der| 4 + der.len()).sum::<usize>() + 4 + 1 + 4 + pair.key.len();
     let room = 4 + vcl.len() + 4 + files.iter().map(|(path, pair)| 4 + path.len() + of_pair(pair)).sum::<usize>();
@@ -68,7 +67,6 @@ impl OriginKeys {
         found.ok_or_else(|| format!("{path}: the manager has given no certificate of it"))
     }
 
-    /// Drops the keys of a VCL that was discarded or failed to load.
     pub fn forget(&self, vcl: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(vcl);
     }

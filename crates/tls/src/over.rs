@@ -10,9 +10,7 @@ use std::sync::Arc;
 use crate::record::{self, MAX_PLAINTEXT, MAX_RECORD};
 use crate::{Client, Error, Handshake, Info, Leftover, Opened, Progress, Traffic};
 
-/// Plaintext that one write seals at most.
 const MOST_AT_ONCE: usize = 4 * MAX_PLAINTEXT;
-/// Most bytes read from below at once.
 const READ: usize = 2 * MAX_RECORD;
 
 #[derive(Debug)]
@@ -20,11 +18,8 @@ pub struct Over<S> {
     below: S,
     state: State,
     info: Option<Info>,
-    /// Received bytes that aren't decrypted yet.
     received: Vec<u8>,
-    /// Decrypted bytes that aren't read yet.
     plain: Leftover,
-    /// Encrypted bytes that aren't sent yet.
     sealed: Leftover,
     was_cut: bool,
 }
@@ -33,7 +28,6 @@ pub struct Over<S> {
 enum State {
     Shaking(Box<Handshake>),
     Open(Box<Traffic>),
-    /// The connection failed, and the caller has got the error.
     Failed,
 }
 
@@ -67,12 +61,10 @@ impl<S: Read + Write> Over<S> {
         &mut self.below
     }
 
-    /// The negotiated parameters, once the handshake is done.
     pub fn info(&self) -> Option<&Info> {
         self.info.as_ref()
     }
 
-    /// True if the connection ended without the peer's close_notify.
     pub fn was_cut(&self) -> bool {
         self.was_cut
     }
@@ -116,7 +108,6 @@ impl<S: Read + Write> Over<S> {
         io::Error::other(error)
     }
 
-    /// Reads from below; 0 at the end.
     fn fill(&mut self) -> io::Result<usize> {
         let begin = self.received.len();
         self.received.resize(begin + READ, 0);
@@ -216,7 +207,6 @@ impl<S: Read + Write> Write for Over<S> {
     }
 }
 
-/// The TLS error inside an error of reading or writing.
 pub fn reason(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
@@ -302,7 +292,6 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-        /// However the bytes are cut on their way, and whoever has to wait: the text is the same, and the end is an end.
         #[test]
         fn cuts_and_waits_change_nothing(sizes in proptest::collection::vec(0usize..900, 0..120), length in 0usize..100_000, room in 1usize..40_000) {
             let (mut server, mut client) = both(&sizes);

@@ -17,19 +17,16 @@ pub const LONGEST_FILE: usize = 1 << 20;
 /// More certificates than any chain has.
 const MOST_IN_CHAIN: usize = 32;
 
-/// Reasons why a file, or two, give no certificate with its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PemError {
     Empty,
     TooLong,
     Encrypted,
-    /// Malformed PEM, in the reader's words.
     Malformed(String),
     NoCertificate,
     NoKey,
     SeveralKeys,
     TooManyCertificates,
-    /// A certificate that can't be read.
     Certificate(String),
     /// A key of a kind, size or curve that can't be used, or damaged.
     Key(String),
@@ -62,7 +59,6 @@ impl std::fmt::Display for PemError {
 
 impl std::error::Error for PemError {}
 
-/// Encodings of a private key, by their PEM labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyForm {
     Pkcs8,
@@ -71,7 +67,6 @@ pub enum KeyForm {
 }
 
 impl KeyForm {
-    /// The form as one byte.
     pub fn number(self) -> u8 {
         match self {
             Self::Pkcs8 => 0,
@@ -80,12 +75,10 @@ impl KeyForm {
         }
     }
 
-    /// The form that [`Self::number`] gives this number.
     pub fn numbered(number: u8) -> Option<KeyForm> {
         [Self::Pkcs8, Self::Pkcs1, Self::Sec1].into_iter().find(|form| form.number() == number)
     }
 
-    /// A key of this form, as rustls takes it.
     pub(crate) fn key(self, der: &[u8]) -> PrivateKeyDer<'_> {
         match self {
             Self::Pkcs8 => PrivatePkcs8KeyDer::from(der).into(),
@@ -95,7 +88,6 @@ impl KeyForm {
     }
 }
 
-/// Certificates and keys found in a file.
 #[derive(Default)]
 pub struct Contents {
     certificates: Vec<Vec<u8>>,
@@ -223,7 +215,6 @@ impl Contents {
         !self.keys.is_empty()
     }
 
-    /// Takes the keys of another file in place of its own.
     pub fn with_keys_of(mut self, other: Contents) -> Contents {
         self.keys = other.keys;
         self
@@ -256,7 +247,6 @@ impl Contents {
     }
 }
 
-/// The bits of the public key that belongs to a private one.
 fn public_key(form: KeyForm, key: &[u8]) -> Result<Vec<u8>, PemError> {
     let unusable = |reason: &str| PemError::Key(reason.to_owned());
     let key = any_supported_type(&form.key(key))

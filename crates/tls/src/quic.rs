@@ -25,7 +25,6 @@ mod client;
 
 pub use client::QuicClient;
 
-/// Bytes of a handshake message's type and length.
 const MESSAGE_HEADER: usize = 4;
 const CLIENT_HELLO: u8 = 1;
 /// The longest hello: as with TCP.
@@ -74,7 +73,6 @@ impl QuicServer {
         }
     }
 
-    /// The server settings for a client that asks for that name.
     fn find(&self, name: Option<&str>) -> Result<Arc<Server>, NoCertificate> {
         let found = self.certificates.find(&self.frontend, name);
         if let Some(name) = name {
@@ -94,7 +92,6 @@ fn no_suite() -> Error {
     Error::new(ErrorKind::Internal, "no cipher suite for the first packets")
 }
 
-/// The suite that protects Initial packets.
 fn first_suite() -> Result<Suite, Error> {
     cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite()).ok_or_else(no_suite)
 }
@@ -120,7 +117,6 @@ impl ResolvesServerCert for Nobody {
 
 /// RFC 9000 alone; quinn asks [`QuicServerConfig`] first, which knows drafts, too, but endpoints offer none of them.
 const VERSION: Version = Version::V1;
-/// Version number on the wire.
 pub const VERSION_NUMBER: u32 = 1;
 
 impl crypto::ServerConfig for QuicServer {
@@ -139,11 +135,9 @@ impl crypto::ServerConfig for QuicServer {
     }
 }
 
-/// One handshake, and the keys afterwards.
 struct Session {
     state: State,
     server: Arc<QuicServer>,
-    /// Secrets of the next key update.
     next: Option<Secrets>,
     /// quinn was told that something is known of the client.
     is_told: bool,
@@ -183,7 +177,6 @@ fn whole_hello(came: &[u8]) -> Result<Option<&[u8]>, TransportError> {
 }
 
 impl Session {
-    /// Begins the handshake once the hello is whole.
     fn begin(&mut self, buf: &[u8]) -> Result<(), TransportError> {
         let State::Hello { came, ours } = &mut self.state else { return Ok(()) };
         came.extend_from_slice(buf);
@@ -229,7 +222,6 @@ impl Begun {
         })
     }
 
-    /// The negotiated parameters, once they are known.
     fn info(&self, with_ja3: bool) -> Option<Info> {
         let info = handshake::info_of(&self.connection, self.sni.clone(), Some(self.own_leaf.clone())).ok()?;
         let fingerprint = Some(Box::new(Fingerprint::new(&self.hello, with_ja3)));
@@ -359,9 +351,7 @@ pub fn failure(alert: u8, is_ours: bool, reason: &str) -> Error {
 
 /// The secrets that a fleet of workers has in common, by which it knows addresses and connections again.
 pub struct QuicKeys {
-    /// Makes the tokens of stateless resets.
     pub reset: Arc<dyn crypto::HmacKey>,
-    /// Seals the tokens that validate addresses.
     pub token: Arc<dyn crypto::HandshakeTokenKey>,
 }
 

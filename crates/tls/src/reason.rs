@@ -26,37 +26,24 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// No key share of a group that is spoken here.
     NoKeyShare = 101 "no suitable key share";
-    /// No signature that this certificate's key can make.
     NoSignature = 118 "no suitable signature algorithm";
-    /// The peer's certificate isn't good.
     BadCertificate = 134 "certificate verify failed";
     /// A request to a proxy, in clear.
     ProxyRequest = 155 "https proxy request";
-    /// A request in clear.
     HttpRequest = 156 "http request";
-    /// A length doesn't fit.
     Length = 159 "length mismatch";
-    /// No cipher suite in common.
     NoSharedCipher = 193 "no shared cipher";
-    /// A record that is too long.
     TooLong = 198 "packet length too long";
-    /// The peer gave no certificate.
     NoPeerCertificate = 199 "peer did not return a certificate";
     /// There is no certificate for the name.
     ServerName = 226 "clienthello tlsext";
-    /// A message that isn't allowed at this point.
     UnexpectedMessage = 244 "unexpected message";
-    /// No version in common.
     Version = 258 "unsupported protocol";
     /// A fault of this side.
     Internal = 259 "internal error";
-    /// The first bytes aren't those of a record.
     WrongVersion = 267 "wrong version number";
-    /// A record that can't be opened.
     Decrypt = 281 "decryption failed or bad record mac";
-    /// The peer closed in the middle.
     Eof = 294 "unexpected eof while reading";
 }
 

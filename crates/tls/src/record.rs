@@ -10,7 +10,6 @@ pub const MAX_PLAINTEXT: usize = 1 << 14;
 /// Most that a record may carry beside its plaintext: what RFC 5246 6.2.3 allows, RFC 8446 5.2 is stricter.
 const MAX_EXPANSION: usize = 2048;
 
-/// The longest record, with its header.
 pub const MAX_RECORD: usize = HEADER + MAX_PLAINTEXT + MAX_EXPANSION;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,6 @@ use crate::verify::provider;
 /// The longest file that is read: lists of large authorities have megabytes.
 pub const LONGEST_FILE: usize = 16 << 20;
 
-/// The lists of a file; cheap to clone.
 #[derive(Clone)]
 pub struct Revoked(Arc<Lists>);
 
@@ -27,7 +26,7 @@ struct Lists {
 }
 
 impl Revoked {
-    /// Those of a file, PEM or one list in DER.
+    /// Reads the lists of a file, in PEM or one list in DER.
     ///
     /// # Errors
     /// There is none, or one can't be read; in words.
@@ -59,12 +58,10 @@ impl Revoked {
         Ok(pem::written("X509 CRL", Revoked::from_file(file)?.lists()))
     }
 
-    /// Each list, in DER.
     pub fn ders(&self) -> Vec<Vec<u8>> {
         self.0.lists.iter().map(|list| list.as_ref().to_vec()).collect()
     }
 
-    /// The lists in the type that rustls takes.
     pub(crate) fn lists(&self) -> Vec<CertificateRevocationListDer<'static>> {
         self.0.lists.clone()
     }

@@ -14,7 +14,6 @@ use rustls::pki_types::CertificateDer;
 
 use crate::pem::{self, PemError};
 
-/// A set of authorities; cheap to clone.
 #[derive(Clone)]
 pub struct Roots(Arc<Set>);
 
@@ -96,7 +95,6 @@ impl Roots {
         self.0.certificates.is_empty()
     }
 
-    /// The set in the type that rustls takes.
     pub fn anchors(&self) -> &Arc<RootCertStore> {
         &self.0.anchors
     }

@@ -75,7 +75,6 @@ impl Key {
         Ok(Key { aead: LessSafeKey::new(key), iv, sequence, form })
     }
 
-    /// True if the next record has to be the last one under this key.
     pub(crate) fn is_used_up(&self) -> bool {
         let most = match self.form {
             Form::Tls13 => MAX_RECORDS,
@@ -85,7 +84,6 @@ impl Key {
         self.sequence >= most
     }
 
-    /// Bytes that a record of `plain` bytes takes.
     pub(crate) fn sealed_len(&self, plain: usize) -> usize {
         HEADER + self.form.nonce_bytes() + plain + self.form.type_bytes() + TAG
     }
@@ -182,7 +180,6 @@ impl Key {
 }
 
 impl std::fmt::Debug for Key {
-    /// Never what the key is.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Key").field("sequence", &self.sequence).field("form", &self.form).finish_non_exhaustive()
     }

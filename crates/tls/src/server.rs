@@ -37,7 +37,6 @@ pub trait Certificates: Send + Sync + fmt::Debug {
         true
     }
 
-    /// True if any certificate asks clients for theirs.
     fn asks_clients(&self) -> bool {
         false
     }
@@ -48,7 +47,6 @@ pub trait Certificates: Send + Sync + fmt::Debug {
 pub struct ClientPolicy {
     pub verify: ClientVerify,
     pub authorities: Option<u32>,
-    /// The number of the list of what these have revoked.
     pub revoked: Option<u32>,
 }
 
@@ -61,7 +59,6 @@ impl ClientPolicy {
         }
     }
 
-    /// True if clients need no certificate at all.
     pub fn asks_nothing(self) -> bool {
         self.verify == ClientVerify::None
     }
@@ -72,14 +69,10 @@ impl ClientPolicy {
     }
 }
 
-/// Reasons to have no certificate for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoCertificate {
-    /// The listener has none at all.
     NothingLoaded,
-    /// None has that name, and clients that ask for another are refused.
     UnknownName,
-    /// The one that has it can't be used.
     Broken(String),
 }
 
@@ -102,12 +95,10 @@ impl Certificates for NothingLoaded {
     }
 }
 
-/// The settings that a certificate is used under.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     pub provider: Arc<CryptoProvider>,
     pub versions: Vec<&'static SupportedProtocolVersion>,
-    /// Prefers our order of suites to the client's.
     pub prefer_server_order: bool,
     /// Application protocols, the preferred one first. A client that offers none of them goes on without.
     pub alpn: Vec<Vec<u8>>,
@@ -134,17 +125,16 @@ impl Default for ServerOptions {
 /// The name of HTTP/2 in ALPN (RFC 9113 3.2).
 const HTTP2: &[u8] = b"h2";
 
-/// One certificate with its settings.
 pub struct Server {
     leaf: Arc<[u8]>,
     config: Arc<ServerConfig>,
-    /// The same for a client that offers application protocols and none of ours: rustls would refuse it.
+    /// The settings for a client that offers application protocols and none of ours: rustls would refuse it.
     without_alpn: Option<Arc<ServerConfig>>,
-    /// The same where HTTP/2 isn't offered; made when a client first asks for it then.
+    /// The settings without HTTP/2, made when a client first needs them.
     without_http2: OnceLock<Arc<ServerConfig>>,
-    /// The same for QUIC, which has one application protocol; made when it is first asked for.
+    /// The settings for QUIC, which has one application protocol; made when they are first asked for.
     quic: OnceLock<Arc<ServerConfig>>,
-    /// The same with early data, and whose sessions it has.
+    /// The settings for QUIC with early data, and the place whose sessions they have.
     quic_early: Mutex<Option<(Arc<Place>, Arc<ServerConfig>)>>,
     resumption: Option<Resumption>,
     has_tls13: bool,
@@ -152,7 +142,7 @@ pub struct Server {
     clients: Option<ClientPolicy>,
 }
 
-/// The same for clients that take up a session again, by which they have tickets.
+/// The settings for clients that resume a session, by the tickets that they have.
 struct Resumption {
     ticketer: Arc<Ticketer>,
     /// TLS 1.3: one ticket for the one that is used up; a new session has two, as browsers open more than one connection.
@@ -211,7 +201,6 @@ impl Server {
         &self.leaf
     }
 
-    /// True if clients are asked for a certificate.
     pub(crate) fn asks_clients(&self) -> bool {
         self.asks_clients
     }
@@ -246,7 +235,6 @@ impl Server {
         Some(config)
     }
 
-    /// The settings for a client that offers these application protocols.
     pub(crate) fn config<'a>(&self, alpn: impl IntoIterator<Item = &'a [u8]>) -> &Arc<ServerConfig> {
         let ours = &self.config.alpn_protocols;
         let mut offers = alpn.into_iter().peekable();
@@ -297,7 +285,6 @@ impl Resumption {
 }
 
 impl fmt::Debug for Server {
-    /// Nothing of the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").finish_non_exhaustive()
     }

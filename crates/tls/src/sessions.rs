@@ -40,7 +40,6 @@ impl Sessions {
         ends.insert(name.to_owned(), end);
     }
 
-    /// True if the sessions with a server are still valid.
     fn holds(&self, name: &ServerName<'_>) -> bool {
         let now = UnixTime::now().as_secs() as i64;
         self.ends().get(name).is_some_and(|end| now < *end)

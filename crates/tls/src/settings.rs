@@ -52,7 +52,6 @@ pub enum ClientVerify {
 }
 
 impl ClientVerify {
-    /// The variant that a word of `client-verify` names.
     pub fn named(word: &str) -> Option<ClientVerify> {
         [Self::None, Self::Optional, Self::Required].into_iter().find(|v| v.as_str() == word)
     }
@@ -72,7 +71,6 @@ const GROUPS: [(&[&str], &dyn SupportedKxGroup); 3] = [
     (&["prime256v1", "P-256", "secp256r1"], ring::kx_group::SECP256R1),
     (&["secp384r1", "P-384"], ring::kx_group::SECP384R1),
 ];
-/// Groups that OpenSSL has and we don't.
 const FOREIGN_GROUPS: [&str; 16] = [
     "secp521r1",
     "P-521",
@@ -116,7 +114,6 @@ pub fn groups(list: &str) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-/// Application protocols that can be offered.
 const ALPN: [&str; 2] = ["http/1.1", "h2"];
 
 /// Default for `alpn-protos`, the preferred one first.

@@ -50,7 +50,6 @@ impl Asked {
     }
 }
 
-/// A key that is elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteKey {
     id: [u8; ID_BYTES],

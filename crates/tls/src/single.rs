@@ -87,7 +87,6 @@ mod tests {
             Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
         }
 
-        /// A certificate and its key.
         fn issue(&self, name: &str) -> String {
             let key = KeyPair::generate().unwrap();
             let leaf = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &self.0).unwrap();

@@ -17,7 +17,6 @@ mod by_kernel;
 
 use crate::testing::{World, connect, handshake};
 
-/// Seals a text and opens it on the other side.
 fn carry(from: &mut Traffic, to: &mut Traffic, text: &[u8]) {
     let mut sealed = Vec::new();
     from.seal(&mut sealed, |plain| plain.extend_from_slice(text)).unwrap();
@@ -181,7 +180,6 @@ fn resumption(server: &Arc<Server>, client: &Arc<Client>) -> (bool, usize) {
     (info.resumed, in_clear + sealed)
 }
 
-/// Bytes of TLS 1.2's NewSessionTicket in these records.
 fn tickets_in_clear(mut records: &[u8]) -> usize {
     let mut bytes = 0;
     while let Ok(Some(length)) = whole(records) {

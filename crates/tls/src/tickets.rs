@@ -17,14 +17,12 @@ use zeroize::{Zeroize, Zeroizing};
 
 /// Seconds for which a session may be resumed. Keys live at least as long after the last ticket that they sealed.
 pub const LIFETIME_SECONDS: u32 = 12 * 3600;
-/// Keys that are looked at for a ticket.
 pub const MOST_KEYS: usize = 8;
 const NAME_BYTES: usize = 16;
 const SECRET_BYTES: usize = 32;
 const SALT_BYTES: usize = 16;
 const MAGIC: &[u8; 8] = b"LQTKEYS\x01";
 
-/// A key with the name that its tickets begin with.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TicketKey {
     name: [u8; NAME_BYTES],
@@ -145,7 +143,6 @@ fn the_nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; NONCE_LEN])
 }
 
-/// The keys in force, for all who make tickets.
 #[derive(Clone, Default)]
 pub struct Tickets(Arc<ArcSwap<Vec<Ready>>>);
 
@@ -176,7 +173,6 @@ pub struct Ticketer {
     tickets: Tickets,
     binding: [u8; 32],
     random: SystemRandom,
-    /// Announces new tickets to clients.
     makes_new: bool,
 }
 

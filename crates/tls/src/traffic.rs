@@ -75,7 +75,6 @@ impl Tx {
     }
 }
 
-/// Secrets that the next keys are derived from, by role.
 pub(crate) enum Secrets {
     Server(Box<KernelConnection<ServerConnectionData>>),
     Client(Box<KernelConnection<ClientConnectionData>>),
@@ -135,9 +134,7 @@ impl Limits {
 pub enum Opened<'a> {
     /// Plaintext, at least a byte of it.
     Data(&'a mut [u8]),
-    /// TLS' own business, which is done.
     Nothing,
-    /// The peer sends nothing more.
     Closed,
 }
 
@@ -174,7 +171,6 @@ impl Traffic {
         taken
     }
 
-    /// Bytes that `plain` bytes take in one record.
     pub fn sealed_len(&self, plain: usize) -> usize {
         match &self.tx {
             Tx::Own(key) => key.sealed_len(plain),
@@ -238,7 +234,6 @@ impl Traffic {
         (self.we_closed, self.peer_closed) = (true, true);
     }
 
-    /// All replies are sent.
     pub fn replies_are_sent(&mut self) {
         self.is_answering = false;
     }
@@ -335,7 +330,6 @@ impl Traffic {
         Ok(rest.split_at_checked(length).map(|(body, after)| (kind, body, after)))
     }
 
-    /// One message: its type, its body, and what follows it in the record.
     fn message(&mut self, kind: u8, body: &[u8], after: &[u8], replies: &mut Vec<u8>) -> Result<(), Error> {
         match (HandshakeType::from(kind), &mut self.secrets) {
             (HandshakeType::KeyUpdate, Secrets::Server(_) | Secrets::Client(_)) => {
@@ -430,7 +424,6 @@ impl Secrets {
 }
 
 impl std::fmt::Debug for Secrets {
-    /// Never what they are.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Secrets::Server(_) | Secrets::OldServer => "of a server",
@@ -458,7 +451,6 @@ fn malformed(text: &str) -> Error {
 
 #[cfg(test)]
 impl Traffic {
-    /// Seals whatever a test wants to be sealed.
     pub(crate) fn seal_as(&mut self, content: Content, plain: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         self.tx.seal(content, &mut out, |text| text.extend_from_slice(plain)).unwrap();

@@ -8,7 +8,6 @@ use crate::origin::Origin;
 use crate::roots::Roots;
 use crate::verify::Verify;
 
-/// Servers whose sessions are remembered.
 const SESSIONS: usize = 1000;
 
 /// A version of HTTP, as programs that ask servers speak one alone.
@@ -21,7 +20,6 @@ pub enum Spoken {
 }
 
 impl Spoken {
-    /// The protocol's name in ALPN.
     pub const fn alpn(self) -> &'static str {
         match self {
             Spoken::Http1 => "http/1.1",
@@ -30,7 +28,6 @@ impl Spoken {
         }
     }
 
-    /// The protocol that an ALPN name stands for.
     pub fn parse(alpn: &str) -> Option<Spoken> {
         [Spoken::Http1, Spoken::Http2, Spoken::Http3].into_iter().find(|spoken| spoken.alpn() == alpn)
     }
@@ -45,7 +42,6 @@ pub struct Trust {
     pub authorities: Option<String>,
     /// Each handshake is a whole one.
     pub is_fresh: bool,
-    /// The one protocol offered in ALPN.
     pub spoken: Spoken,
 }
 

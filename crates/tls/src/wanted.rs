@@ -26,7 +26,6 @@ impl Wanted {
         }
     }
 
-    /// No certificate is for this name.
     fn note(&self, name: &str) {
         if !self.is_on.load(Ordering::Relaxed) || name.len() > LONGEST {
             return;
@@ -38,7 +37,7 @@ impl Wanted {
         }
     }
 
-    /// Those since the last call, sorted; from the first one on they are noted.
+    /// Names noted since the last call, sorted. Nothing is noted before the first call.
     pub fn take(&self) -> Vec<String> {
         self.is_on.store(true, Ordering::Relaxed);
         let names = std::mem::take(&mut *self.names.lock().unwrap_or_else(PoisonError::into_inner));

@@ -3,7 +3,6 @@
 
 use zeroize::Zeroizing;
 
-/// The bytes that are left to be read.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 

@@ -19,13 +19,11 @@ struct Flags {
     table: bool,
 }
 
-/// An entry as written.
 struct EntrySource {
     negated: bool,
     in_parentheses: bool,
     addr: Token,
     host: String,
-    /// The mask and its token.
     mask: Option<(u32, Token)>,
     /// The mask, if it stood after the quotes: `"10.0.0.0" / 8`.
     mask_after: Option<u32>,
@@ -34,7 +32,6 @@ struct EntrySource {
 type Seen = HashMap<(IpAddr, u8), (bool, Token)>;
 
 impl Vcc<'_> {
-    /// Compiles `acl name { ... }`.
     pub fn acl(&mut self) -> R {
         self.next();
         self.expect_name("ACL")?;
@@ -168,7 +165,6 @@ impl Vcc<'_> {
         });
     }
 
-    /// Checks one address of an entry against the others.
     fn acl_address(&mut self, entry: &EntrySource, ip: IpAddr, bits: u32, decl: &AclDecl, seen: &mut Seen) -> R {
         let (most, family) = if ip.is_ipv4() { (32, "IPv4") } else { (128, "IPv6") };
         if bits > most {

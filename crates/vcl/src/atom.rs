@@ -16,7 +16,6 @@ fn is_global(ty: Ty) -> bool {
 }
 
 impl Vcc<'_> {
-    /// Compiles an atom followed by `.property` or `.method()`.
     pub fn postfix(&mut self, want: Type) -> R<Expr> {
         let mut e = self.atom(want)?;
         let mut properties = 0;
@@ -269,7 +268,6 @@ impl Vcc<'_> {
         Ok(e)
     }
 
-    /// True if `.method` follows a class's name.
     pub fn names_method(&self, object: &tables::vmods::Object) -> bool {
         self.is_c(b'.') && object.method(&self.text_of(&self.peek(1))).is_some()
     }

@@ -23,7 +23,6 @@ pub(crate) struct TlsFields {
 }
 
 impl TlsFields {
-    /// True if a yes/no attribute differs from its default.
     fn has_changed_flag(&self) -> bool {
         let is = |given: &Option<(bool, Token)>, value| given.as_ref().is_some_and(|(is, _)| *is == value);
         is(&self.sni, false) || is(&self.verify_peer, false) || is(&self.verify_host, true)
@@ -35,7 +34,6 @@ impl TlsFields {
         self.crl_file.as_ref().filter(|_| !is_checked).map(|(_, token)| token)
     }
 
-    /// The first attribute that has no meaning without TLS.
     fn first(&self) -> Option<&Token> {
         let flags = [&self.sni, &self.verify_peer, &self.verify_host];
         flags.into_iter().flatten().map(|(_, token)| token).min_by_key(|token| (token.src, token.start))
@@ -43,7 +41,6 @@ impl TlsFields {
 }
 
 impl Vcc<'_> {
-    /// Compiles one attribute; `token` is its name.
     pub(crate) fn tls_field(&mut self, field: &str, token: Token, fields: &mut TlsFields) -> R {
         match field {
             "ssl" => fields.ssl = Some((self.flag_field()?, token)),
@@ -59,7 +56,6 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// Compiles a number as a flag; 0 is false.
     fn flag_field(&mut self) -> R<bool> {
         let value = self.unsigned()?;
         self.skip_c(b';')?;

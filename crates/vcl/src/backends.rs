@@ -75,7 +75,6 @@ impl Vcc<'_> {
         Ok((field, token))
     }
 
-    /// Refuses the second of two attributes that exclude each other.
     fn only_one(&mut self, what: &str, did: &mut Option<Token>, token: Token) -> R {
         if let Some(first) = did.replace(token) {
             self.begin(Code::Redefined, &format!("{what} redefinition at:\n"));
@@ -99,7 +98,6 @@ impl Vcc<'_> {
         Ok(Some(seconds))
     }
 
-    /// Compiles `probe name { ... }`.
     pub fn probe(&mut self) -> R {
         self.next();
         self.expect_name("backend probe")?;
@@ -214,7 +212,6 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// Compiles `backend name { ... }`.
     pub fn backend(&mut self) -> R {
         let first = self.token();
         self.next();
@@ -252,7 +249,6 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// Adds a backend; `name_at` is the token of its name.
     fn add_backend(&mut self, decl: BackendDecl, name_at: usize) -> u32 {
         self.program.backends.push(decl);
         let index = self.program.backends.len() as u32 - 1;
@@ -380,7 +376,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// Checks `.proto` against the other attributes.
     fn checked_proto(&mut self, given: Option<(OriginProto, Token)>, decl: &BackendDecl) -> R<OriginProto> {
         match given {
             // A TLS client can negotiate the protocol (ALPN). A connection that many requests share can't begin with

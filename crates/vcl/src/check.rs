@@ -18,7 +18,6 @@ fn complaint(access: Access) -> &'static str {
     }
 }
 
-/// Maximum depth of calls.
 const MAX_CALLS: usize = 500;
 
 impl Vcc<'_> {

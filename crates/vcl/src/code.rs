@@ -14,7 +14,6 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All codes in the order of the table.
             pub const ALL: &[Code] = &[$(Code::$name,)*];
 
             pub fn about(self) -> &'static About {
@@ -26,10 +25,8 @@ macro_rules! codes {
     };
 }
 
-/// The documentation of a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct About {
-    /// The code as printed.
     pub word: &'static str,
     pub title: &'static str,
     /// The reason, and how to fix it.
@@ -57,12 +54,10 @@ impl fmt::Display for Code {
 }
 
 impl Code {
-    /// The code for a word.
     pub fn find(word: &str) -> Option<Code> {
         Code::ALL.iter().copied().find(|code| code.about().word == word)
     }
 
-    /// The code whose word is most similar to `word`, if one is close enough.
     pub fn nearest(word: &str) -> Option<Code> {
         crate::hint::nearest(word, Code::ALL.iter().map(|code| code.about().word)).and_then(Code::find)
     }

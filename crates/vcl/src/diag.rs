@@ -16,7 +16,6 @@ pub(crate) type Span = (u32, u32, u32);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// The VCL can't be loaded.
     Error,
     /// The VCL loads, but may not do what its author expects.
     Warning,
@@ -37,13 +36,11 @@ pub struct Place {
 /// An automatic correction of a mistake that has only one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fix<At = Place> {
-    /// Label in an editor's menu.
     pub title: String,
     /// Ranges, which don't overlap, and their replacements.
     pub edits: Vec<(At, String)>,
 }
 
-/// One error or warning about a VCL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     pub severity: Severity,
@@ -54,7 +51,6 @@ pub struct Diagnostic {
     pub place: Option<Place>,
     /// Related places, each with its own text.
     pub labels: Vec<(String, Place)>,
-    /// Instructions for fixing the mistake.
     pub hint: Option<String>,
     pub fix: Option<Fix>,
     /// The complete message as varnishd's compiler writes it.
@@ -62,7 +58,6 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// An error without a place.
     pub fn error(code: Code, message: &str) -> Diagnostic {
         Draft::new(code, message).error(&[])
     }
@@ -91,17 +86,14 @@ impl From<Diagnostic> for Diagnostics {
     }
 }
 
-/// A place of a draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Token(Span),
-    /// A range: first token and last token.
     Range(Span, Span),
     /// A whole line of a source (source, line), shown before the text.
     Line(u32, u32),
 }
 
-/// Instructions for fixing a mistake, with an automatic correction if there is only one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hint {
     pub text: String,
@@ -129,7 +121,6 @@ impl Fix<Span> {
         Fix::one(format!("Replace by {new}"), at, new)
     }
 
-    /// Inserts `new` after a range.
     pub fn insert((src, _, end): Span, new: &str) -> Self {
         Fix::one(format!("Insert {}", new.trim()), (src, end, end), new)
     }
@@ -139,7 +130,6 @@ impl Fix<Span> {
     }
 }
 
-/// A message under construction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Draft {
     code: Option<Code>,
@@ -154,14 +144,12 @@ impl Draft {
         Draft { code: Some(code), parts: vec![(text.into(), None)], hint: None, fix: None }
     }
 
-    /// A draft of `text` and a place.
     pub fn at(code: Code, text: impl Into<String>, span: Span) -> Draft {
         let mut draft = Draft::new(code, text);
         draft.show(span);
         draft
     }
 
-    /// A draft of `text` and a whole line.
     pub fn line(code: Code, text: String, source: u32, line: u32) -> Draft {
         let mut draft = Draft::new(code, text);
         draft.mark(Mark::Line(source, line));
@@ -222,7 +210,6 @@ impl Draft {
         self
     }
 
-    /// The first place that the message shows.
     pub fn first_place(&self) -> Option<Span> {
         self.parts.iter().find_map(|(_, mark)| match mark {
             Some(Mark::Token(span) | Mark::Range(span, _)) => Some(*span),
@@ -430,7 +417,6 @@ fn ends_of(sources: &[Source], first: Span, last: Span) -> (Span, Span) {
     (first, if first.0 == last.0 && first.1 > last.1 { first } else { last })
 }
 
-/// Shows the range from `first` to `last`, both included.
 fn show_range(out: &mut String, sources: &[Source], first: Span, last: Span) {
     let (first, last) = ends_of(sources, first, last);
     let (s1, s2) = (&sources[first.0 as usize], &sources[last.0 as usize]);

@@ -9,7 +9,6 @@ use crate::program::{Compare, Op};
 use crate::symbols::Ty;
 use crate::vcc::{CompileStopped, MAX_OPS, R, Vcc};
 
-/// A way of setting a body.
 pub(crate) struct BodyPart {
     pub append: bool,
 }
@@ -267,7 +266,6 @@ impl Vcc<'_> {
         self.emit(Op::TextClose)
     }
 
-    /// Pushes a condition as a BOOL.
     fn push_condition(&mut self, e: &Expr) -> R {
         let no = self.emit_branch(e, false)?;
         self.emit(Op::PushBool { value: true })?;
@@ -359,7 +357,6 @@ impl Vcc<'_> {
         self.emit(Op::SetBodyText { append: part.append })
     }
 
-    /// Emits a call used as a statement.
     pub fn emit_statement(&mut self, e: Expr) -> R {
         let void = match &e.node {
             Node::Call(site, _) => self.program.calls[*site as usize].returns == Type::Void,

@@ -188,7 +188,6 @@ impl Vcc<'_> {
         Ok(Expr::new(Node::Not(Box::new(e)), Type::Bool))
     }
 
-    /// Compiles `a == b` or `a ~ b`.
     fn comparison(&mut self, want: Type) -> R<Expr> {
         use Type::*;
         let e = self.sum(want)?;

@@ -8,7 +8,6 @@ use crate::token::{PAIRS, Source, Tok, Token, lex};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Style {
-    /// One level of indentation.
     pub indent: String,
 }
 
@@ -62,10 +61,8 @@ fn word<'a>(text: &'a [u8], token: &Token) -> &'a [u8] {
     &text[token.start as usize..token.end as usize]
 }
 
-/// An element between two tokens.
 enum Gap<'a> {
     Newline,
-    /// A comment up to the end of the line.
     LineComment(&'a [u8]),
     BlockComment(&'a [u8]),
 }
@@ -103,7 +100,6 @@ enum Block {
     Other,
 }
 
-/// The printer's position in a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PrinterPosition {
     Start,
@@ -117,7 +113,6 @@ struct Printer<'a> {
     style: &'a Style,
     line_end: &'static [u8],
     out: Vec<u8>,
-    /// End of the last token in `text`.
     end: usize,
     last: Option<Token>,
     /// `last` is an operator before its one operand.
@@ -311,7 +306,6 @@ impl<'a> Printer<'a> {
         matches!((last.tok, token.tok), (Tok::Id, Tok::Dec) | (Tok::Int, Tok::C(b'.'))) || is_pair
     }
 
-    /// True if `token`, which was just printed, is a prefix operator.
     fn is_unary(&self, token: &Token) -> bool {
         if !matches!(token.tok, Tok::C(b'-' | b'+')) {
             return false;

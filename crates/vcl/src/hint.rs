@@ -66,14 +66,11 @@ const OTHER_SUBS: [(&str, &str, &str); 3] = [
     ("vcl_response", "vcl_backend_response", "It is called vcl_backend_response."),
 ];
 
-/// Subroutines introduced in 4.0.
 const SUBS_OF_4: [&str; 5] =
     ["vcl_backend_error", "vcl_backend_fetch", "vcl_backend_response", "vcl_purge", "vcl_synth"];
 
-/// Words that declare something outside of subroutines.
 pub(crate) const DECLARED: [&str; 7] = ["sub", "acl", "backend", "probe", "import", "vcl", "director"];
 
-/// Words that may follow the block of an `if`.
 pub(crate) const ELSE_WORDS: [&str; 4] = ["else", "elsif", "elseif", "elif"];
 
 /// Maximum edit distance of a suggested name.
@@ -82,7 +79,6 @@ const FAR: usize = 3;
 const MAX_KIN: usize = 12;
 
 impl Vcc<'_> {
-    /// Suggests `near` instead of the name from token `first` to `last`.
     fn hint_meant(&mut self, text: impl Into<String>, near: &str, first: usize, last: usize) {
         let fix = self.rename(near, first, last);
         self.hint(Hint::with(text, fix));
@@ -162,7 +158,6 @@ impl Vcc<'_> {
         open
     }
 
-    /// Explains an `else` that doesn't follow its `if`.
     pub fn hint_else(&mut self) {
         let open = self.open_braces(self.at);
         if let Some(line) = open.last().map(|token| self.line_of(token)) {
@@ -192,7 +187,6 @@ impl Vcc<'_> {
         true
     }
 
-    /// Explains a token other than the expected one.
     pub fn hint_expected(&mut self, expected: Tok) {
         let here = self.token();
         let before = self.tokens[self.at.saturating_sub(1)];
@@ -309,7 +303,6 @@ impl Vcc<'_> {
         open.pop()
     }
 
-    /// Explains a name that is used and never declared.
     pub fn hint_undefined(&mut self, name: &str, kind: Kind, at: usize) {
         let declared = self.syms.all.iter().filter(|sym| sym.kind == kind && sym.defs > 0).map(|sym| sym.name.as_str());
         let default = (kind == Kind::Backend && !self.program.backends.is_empty()).then_some("default");
@@ -325,7 +318,6 @@ impl Vcc<'_> {
         self.hint(format!("Declare it, outside of subroutines: {} {name} {body}", kind.name()));
     }
 
-    /// Explains a name that is declared and never used.
     pub fn hint_unused(&mut self, name: &str, kind: Kind) {
         let undeclared = |sym: &&Symbol| sym.kind == kind && sym.defs == 0 && sym.refs > 0;
         let names = self.syms.all.iter().filter(undeclared).map(|sym| sym.name.as_str());
@@ -335,7 +327,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// Explains an attribute that backends or probes don't have.
     pub fn hint_field(&mut self, name: &str, known: &[&str]) {
         match nearest(name, known.iter().copied()) {
             Some(near) => self.hint_meant(format!("Is .{near} meant?"), near, self.at - 2, self.at - 2),
@@ -343,7 +334,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// Explains an invalid pattern.
     pub fn hint_pattern(&mut self, pattern: &[u8]) {
         self.hint(match pattern.first() {
             Some(b'*' | b'+' | b'?') => {
@@ -353,7 +343,6 @@ impl Vcc<'_> {
         });
     }
 
-    /// Explains a word that can't stand outside of subroutines.
     pub fn hint_outside(&mut self) {
         let (token, at) = (self.token(), self.at);
         let word = self.text_of(&token);
@@ -393,7 +382,6 @@ impl Vcc<'_> {
         format!(" {name} ended in line {}.", self.line_of(end))
     }
 
-    /// Explains an unknown name, from token `first` to `last`.
     pub fn hint_name(&mut self, written: &str, kind: Kind, first: usize, last: usize) {
         let lower = written.to_ascii_lowercase();
         if let Some((_, now)) = OLD_WORDS.iter().find(|(old, _)| *old == lower) {
@@ -478,7 +466,6 @@ impl Vcc<'_> {
         true
     }
 
-    /// Explains an unknown module.
     pub fn hint_module(&mut self, name: &str, at: usize) {
         if vmods::Missing::find(name).is_some() {
             return;
@@ -488,7 +475,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// Explains a value of the wrong type.
     pub fn hint_types(&mut self, found: Ty, wanted: Type, first: usize) {
         let text = self.text_of(&self.tokens[first]);
         let hint = match (found, wanted) {
@@ -521,7 +507,6 @@ impl Vcc<'_> {
         self.hint(hint);
     }
 
-    /// Explains a missing value.
     pub fn hint_no_value(&mut self, wanted: Type) {
         let before = self.tokens[self.at.saturating_sub(1)];
         if !matches!(self.tok(), Tok::C(b';' | b')' | b'}' | b',') | Tok::End) {
@@ -541,7 +526,6 @@ impl Vcc<'_> {
         self.hint(format!("A value is missing after {after}: for example {example}{empty}."));
     }
 
-    /// Explains two values that can't be compared.
     pub fn hint_compared(&mut self, left: Ty, right: Ty, first: usize) {
         if let Ty::T(wanted) = left {
             let wanted = if wanted == Type::Strings { Type::String } else { wanted };
@@ -581,7 +565,6 @@ impl Vcc<'_> {
         self.hint(format!("{what} {names}."));
     }
 
-    /// Explains a `return` word that this subroutine doesn't have, or a missing one.
     pub fn hint_return(&mut self, word: &str, method: Option<Method>, at: usize) {
         let now = match word {
             "lookup" if method == Some(Method::Recv) => Some("hash"),
@@ -612,7 +595,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// Explains an unknown subroutine with a reserved name.
     pub fn hint_sub(&mut self, name: &str, at: usize) {
         if let Some((_, now, reason)) = OTHER_SUBS.iter().find(|(other, ..)| *other == name) {
             let text = format!("{reason}{}", self.or_is_old());
@@ -637,7 +619,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// Lists the parameters of a function.
     pub fn hint_call(&mut self, name: &str, params: &[Arg]) {
         let one = |arg: &Arg| {
             let name = if arg.name.is_empty() { String::new() } else { format!(" {}", arg.name) };

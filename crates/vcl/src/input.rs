@@ -9,9 +9,7 @@ use crate::dialect::Translation;
 use crate::token::{Source, Tok, Token, lex};
 use crate::vcc::{CompileStopped, MAX_SOURCE, R, Vcc};
 
-/// Maximum nesting of includes.
 const MAX_INCLUDES: usize = 64;
-/// Maximum number of files.
 const MAX_FILES: usize = 10_000;
 
 impl Vcc<'_> {
@@ -163,7 +161,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// Records the names of the built-in VCL's subroutines.
     pub fn note_builtin_subs(&mut self, text: &[u8]) {
         let (mut tokens, mut blobs) = (Vec::new(), Vec::new());
         if lex(text, 0, &mut blobs, &mut tokens).is_err() {
@@ -181,7 +178,6 @@ impl Vcc<'_> {
         !self.is_builtin_sub(REFRESH_SUBS[0]) && pairs.any(|pair| is_of_them(self.text_of(&pair[1])))
     }
 
-    /// True if the built-in VCL has a subroutine of that name.
     pub fn is_builtin_sub(&self, name: &str) -> bool {
         self.builtin_subs.iter().any(|s| s.eq_ignore_ascii_case(name))
     }

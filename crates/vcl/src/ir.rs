@@ -37,14 +37,11 @@ pub(crate) enum Node {
     DefaultProbe,
     Acl(SymId),
     Sub(SymId),
-    /// Several texts to concatenate.
     Join(Vec<Expr>),
-    /// A value converted to text.
     Text(Box<Expr>),
     Not(Box<Expr>),
     All(Vec<Expr>),
     Any(Vec<Expr>),
-    /// The truth of a value.
     Truth(Box<Expr>),
     Compare(Compare, Box<(Expr, Expr)>),
     Match(Box<(Expr, Expr)>),

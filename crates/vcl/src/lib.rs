@@ -62,7 +62,6 @@ pub struct Options {
     pub lazy_hosts: bool,
     /// The dialect of a file without `vcl 4.x;`; `None` detects it from the file's words.
     pub dialect: Option<Dialect>,
-    /// Names of the stores (`-s`).
     pub stores: Vec<String>,
     /// Labels that `return (vcl(label))` may name.
     pub labels: Vec<String>,
@@ -79,7 +78,6 @@ pub struct Options {
     pub optimise: bool,
 }
 
-/// The default of [`Options::modules`].
 #[cfg(not(test))]
 const NO_MODULES: Modules = Modules(&[]);
 #[cfg(test)]
@@ -173,7 +171,6 @@ impl Diagnostics {
     }
 }
 
-/// The hint for an unused name.
 pub const UNUSED: &str = "Use it or delete it; with the parameter vcc_err_unref=off this is a warning.";
 
 /// Our built-in VCL. It behaves as that of 7.1, except that it checks request targets and methods as 9.0's does.

@@ -14,19 +14,16 @@ use crate::symbols::What;
 use crate::token::Tok;
 use crate::vcc::Vcc;
 
-/// A warning about a range of tokens.
 #[derive(Debug)]
 pub(crate) struct Remark {
     code: Code,
     first: u32,
     last: u32,
     text: String,
-    /// A related place and its text.
     other: Option<(&'static str, u32)>,
     fix: Option<Fix<Span>>,
 }
 
-/// The target of a `set`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
     Field(HeadId, u16),
@@ -46,7 +43,6 @@ pub(crate) struct Set {
     reads: Vec<(HeadId, u16)>,
 }
 
-/// Maximum number of warnings per program.
 const MAX: usize = 50;
 
 /// Variables that a lookup uses. Setting them afterwards has no effect unless the request is restarted.
@@ -59,12 +55,10 @@ const VERDICTS: [&[u8]; 2] = [b"hit", b"miss"];
 impl Vcc<'_> {
     // --- while parsing
 
-    /// Records a remark on the tokens from `first` to `last`.
     pub fn remark(&mut self, code: Code, first: usize, last: usize, text: &str) {
         self.remark_fixed(code, (first, last), text, None);
     }
 
-    /// Records a remark with an automatic correction.
     pub fn remark_fixed(&mut self, code: Code, (first, last): (usize, usize), text: &str, fix: Option<Fix<Span>>) {
         let (first, last) = (first as u32, last as u32);
         self.remarks.push(Remark { code, first, last, text: text.to_owned(), other: None, fix });
@@ -83,7 +77,6 @@ impl Vcc<'_> {
         });
     }
 
-    /// Remarks on `==` with a text that looks like a pattern.
     pub fn remark_pattern(&mut self, first: usize, left: &Expr, right: &Expr) {
         if !matches!(left.node, Node::Field(..) | Node::Var(_)) {
             return;
@@ -147,7 +140,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// True if a token is in the author's VCL.
     fn is_written(&self, token: u32) -> bool {
         let token = &self.tokens[token as usize];
         let source = &self.sources[token.src as usize];
@@ -284,7 +276,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// True if VCL uses this header of `resp` or `obj`.
     fn is_mentioned(&self, field: u16) -> bool {
         let name = &self.program.headers[field as usize];
         self.procs.iter().flat_map(|p| &p.uses).any(|u| match self.syms.get(u.sym).what {

@@ -5,7 +5,6 @@ use std::fmt::Write;
 
 use crate::program::{Op, Program, SubjectOf, TestOf};
 
-/// Lists the whole program, subroutine by subroutine.
 pub fn listing(program: &Program) -> String {
     let mut out = declarations(program);
     for (n, sub) in program.subs.iter().enumerate() {
@@ -83,7 +82,6 @@ fn guards_text(program: &Program, at: u32) -> String {
     out
 }
 
-/// One instruction with its operands' names.
 pub fn op_text(program: &Program, op: Op) -> String {
     let field = |n: u16| String::from_utf8_lossy(&program.headers[n as usize]).into_owned();
     let line = |head: tables::vclvars::HeadId, n: u16| format!("{}.http.{}", head.name(), field(n));

@@ -31,7 +31,6 @@ pub(crate) enum Padding {
     After,
 }
 
-/// A non-ASCII character found in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OddCharacter {
     pub at: Range<usize>,
@@ -79,7 +78,6 @@ fn quote(c: char) -> Option<bool> {
     QUOTES.iter().position(|quote| *quote == c).map(|n| n < DOUBLE_QUOTES)
 }
 
-/// The kind and the ASCII replacement of a non-ASCII character.
 fn kind_of(c: Option<char>) -> (OddKind, Option<char>) {
     match c {
         Some(c) if quote(c).is_some() => (OddKind::Quote(Padding::After), Some('"')),
@@ -105,7 +103,6 @@ fn kind_of(c: Option<char>) -> (OddKind, Option<char>) {
 }
 
 impl OddCharacter {
-    /// True if the character is replaced with ASCII or deleted.
     pub fn is_replaced(&self) -> bool {
         self.kind != OddKind::Other
     }

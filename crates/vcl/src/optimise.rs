@@ -169,7 +169,6 @@ impl JumpTargets {
     }
 }
 
-/// Subroutines with a single call, and the place of it.
 fn single_calls(program: &Program) -> HashMap<SubId, u32> {
     let mut calls: HashMap<SubId, Option<u32>> = HashMap::new();
     for (pc, op) in (0u32..).zip(&program.code) {
@@ -192,7 +191,6 @@ fn body(program: &Program, sub: SubId) -> std::ops::Range<usize> {
     program.subs[sub as usize].entry as usize..next
 }
 
-/// True if a subroutine only returns to its caller.
 fn does_nothing(program: &Program, sub: SubId) -> bool {
     let mut ops = program.code[program.subs[sub as usize].entry as usize..].iter();
     matches!(ops.find(|op| !matches!(op, Op::Step { .. })), Some(Op::Leave))

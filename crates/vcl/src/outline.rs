@@ -9,7 +9,6 @@ use crate::token::{Tok, Token, lex};
 pub use crate::backends::BACKEND_FIELDS;
 pub use crate::backends::PROBE_FIELDS;
 
-/// The kind of a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kind {
@@ -24,7 +23,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The keyword that declares it.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Acl => "acl",
@@ -45,24 +43,19 @@ pub struct Declaration {
     pub name: String,
     /// An import's module (`std`); an object's type (`directors.hash`); else empty.
     pub of: String,
-    /// Range of the name.
     pub at: Range<usize>,
     /// Range from its first word to its closing bracket or semicolon, or to the end of the text.
     pub whole: Range<usize>,
 }
 
-/// An `include` statement of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Include {
-    /// The path as written.
     pub path: String,
     /// True for a pattern (`include +glob`).
     pub glob: bool,
-    /// Range of the path, quotes included.
     pub at: Range<usize>,
 }
 
-/// The declarations and includes of a text.
 #[derive(Debug, Clone, Default)]
 pub struct Outline {
     pub declarations: Vec<Declaration>,
@@ -85,25 +78,20 @@ pub struct Name {
     pub inner: bool,
 }
 
-/// A call that is still open at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Name of the called function.
     pub name: String,
     /// Number of commas before the cursor.
     pub arg: usize,
-    /// The argument's name, if it is given by name.
     pub named: Option<String>,
 }
 
-/// The surroundings of a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CursorContext {
     /// Range of the dotted name that the cursor touches; empty if there is none.
     pub name: Range<usize>,
     /// Tokens of the statement before that name.
     pub before: Vec<String>,
-    /// Name of the enclosing subroutine.
     pub sub: Option<String>,
     /// The enclosing declaration if that isn't a subroutine.
     pub block: Option<Kind>,
@@ -113,7 +101,6 @@ pub struct CursorContext {
 }
 
 impl Outline {
-    /// Reads `text` and skips unreadable parts.
     pub fn parse(text: &[u8]) -> Outline {
         let (tokens, unread) = patient_tokens(text);
         let mut outline = Outline { tokens, unread, ..Outline::default() };
@@ -282,7 +269,6 @@ impl Outline {
         false
     }
 
-    /// All dotted names of the same text, in order.
     pub fn names(&self, text: &[u8]) -> Vec<Name> {
         let (mut out, mut at, mut parens) = (Vec::new(), 0, 0usize);
         while at < self.tokens.len() {
@@ -318,7 +304,6 @@ impl Outline {
         out
     }
 
-    /// The ranges between braces, braces included.
     pub fn blocks(&self) -> Vec<Range<usize>> {
         let (mut open, mut out) = (Vec::new(), Vec::new());
         for token in &self.tokens {
@@ -331,7 +316,6 @@ impl Outline {
         out
     }
 
-    /// The innermost call around byte `at`.
     pub fn call(&self, text: &[u8], at: usize) -> Option<Call> {
         let end = self.tokens.partition_point(|t| (t.end as usize) <= at);
         let (mut depth, mut arg, mut first) = (0usize, 0usize, end);
@@ -367,12 +351,10 @@ impl Outline {
         None
     }
 
-    /// The last token that ends at or before `at`.
     pub fn before(&self, at: usize) -> Option<Range<usize>> {
         self.tokens[..self.tokens.partition_point(|t| (t.end as usize) <= at)].last().map(range)
     }
 
-    /// True if more braces are closed than opened.
     pub fn lacks_brace(&self) -> bool {
         let count = |c: u8| self.tokens.iter().filter(|t| t.tok == Tok::C(c)).count();
         count(b'}') > count(b'{')
@@ -437,7 +419,6 @@ fn starts_line(text: &[u8], token: &Token) -> bool {
     token.start == 0 || text[token.start as usize - 1] == b'\n'
 }
 
-/// Maximum number of words in an object's type.
 const MAX_PARTS: usize = 8;
 /// Maximum number of unreadable lines; each means reading the rest of the text again.
 const MAX_UNREAD: usize = 1000;

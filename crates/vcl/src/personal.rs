@@ -31,23 +31,18 @@ const NARROW: Facts = 64;
 /// A set of possible [`Facts`], one bit for each value.
 type FactSets = u128;
 
-/// Maximum number of ops in an analysed program.
 const MAX_OPS: usize = 200_000;
 const ALL_URLS: [&[u8]; 6] = [b"", b".", b".*", b"/", b"^/", b"^"];
-/// Modules that read the Cookie header.
 const COOKIE_MODULES: [&str; 2] = ["cookie", "cookieplus"];
 
-/// Results of the analysis so far.
 #[derive(Default)]
 struct Findings {
     /// Possible facts after a subroutine, by subroutine and the facts before it.
     behind: HashMap<(usize, Facts), FactSets>,
-    /// Possible facts at each lookup.
     lookups: HashMap<u32, FactSets>,
 }
 
 impl Vcc<'_> {
-    /// Remarks on lookups whose response may be personal.
     pub fn lint_personal(&mut self) {
         let Some(recv) = self.procs.iter().position(|p| p.method == Some(Method::Recv)) else { return };
         if self.ops > MAX_OPS {
@@ -126,7 +121,6 @@ impl Vcc<'_> {
         behind
     }
 
-    /// The fact that a request header belongs to.
     fn about(&self, head: HeadId, field: u16) -> Option<Facts> {
         let name = &self.program.headers[field as usize];
         match () {
@@ -137,7 +131,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// The facts that an op reads.
     fn reads(&self, op: Op) -> Facts {
         match op {
             Op::PushField { head, field } | Op::TextField { head, field } | Op::HashField { head, field } => {
@@ -154,7 +147,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// The facts after an op.
     fn done(&self, op: Op, known: Facts) -> Facts {
         match op {
             Op::UnsetField { head, field } | Op::SetFieldText { head, field } => {
@@ -165,7 +157,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// The facts after a test with the result `yes`.
     fn tested(&self, test: Option<Op>, yes: bool, known: Facts) -> Facts {
         let known = LAST.iter().fold(known, |known, last| known & !last);
         let narrow = if yes { known | NARROW } else { known };

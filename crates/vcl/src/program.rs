@@ -26,14 +26,12 @@ pub type RegexId = u32;
 /// An index into [`Program::objects`].
 pub type ObjectId = u32;
 
-/// A compiled VCL: bytecode and data.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
     /// The version that the first file declares: 40 or 41.
     pub syntax: u8,
     /// The dialect from before 4.0 that the file was translated from.
     pub dialect: Option<crate::Dialect>,
-    /// The code of all subroutines, one after the other.
     pub code: Vec<Op>,
     /// The code without ops that have no effect, for runs without `VCL_trace`. Each op is at its index in `code`; the
     /// optimiser fills it.
@@ -63,17 +61,13 @@ pub struct Program {
     pub default_backend: Option<BackendId>,
     /// All probes, anonymous ones included.
     pub probes: Vec<ProbeDecl>,
-    /// The probe named `default`.
     pub default_probe: Option<ProbeId>,
     pub acls: Vec<AclDecl>,
     pub imports: Vec<Import>,
-    /// Objects made by `new`, in order of construction.
     pub objects: Vec<ObjectDecl>,
     /// Calls of module functions, constructors and methods.
     pub calls: Vec<CallSite>,
-    /// Labels in `return (vcl(name))`.
     pub labels: Vec<String>,
-    /// Names of stores (`storage.name`).
     pub stores: Vec<String>,
     /// Values that are tested more than once; the optimiser fills it.
     pub subjects: Vec<Subject>,
@@ -101,10 +95,8 @@ impl Subject {
     pub const MAX_TESTS: usize = 64;
 }
 
-/// The kind of value that a subject is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SubjectOf {
-    /// A header of a request or response.
     Field(HeadId, u16),
     /// A text from a request line or status line.
     Var(Var),
@@ -112,11 +104,9 @@ pub enum SubjectOf {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TestOf {
-    /// True if the header is set.
     Set,
     /// True if the value equals a text, by its index in [`Program::strings`].
     Equal(u32),
-    /// True if the pattern matches.
     Match(RegexId),
 }
 
@@ -137,18 +127,15 @@ pub struct Guard {
     pub pc: u32,
 }
 
-/// A place in a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SourceLocation {
     /// An index into [`Program::sources`].
     pub source: u32,
-    /// Line number, counted from 1.
     pub line: u32,
     /// Column in bytes, from 1.
     pub pos: u32,
 }
 
-/// A file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceInfo {
     /// The file's name; `<vcl.inline>` for text given on the CLI, `<builtin>` for the built-in VCL.
@@ -356,7 +343,6 @@ pub enum Math {
     Rem,
 }
 
-/// The address of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackendAddress {
     /// Resolved at compile time, with at most one address of each family.
@@ -371,7 +357,6 @@ pub enum BackendAddress {
         name: Option<HostName>,
     },
     Unix(PathBuf),
-    /// Declared as `backend name none;`.
     None,
 }
 
@@ -379,7 +364,6 @@ pub enum BackendAddress {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostName {
     pub host: String,
-    /// The port as a number.
     pub port: u16,
     /// All addresses; empty with `Options::lazy_hosts`.
     pub found: Vec<SocketAddr>,
@@ -431,10 +415,8 @@ pub struct TlsDecl {
     pub certificate: Option<TlsFile>,
 }
 
-/// A file named by a TLS attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFile {
-    /// The complete path of the file.
     pub path: String,
     /// The content when the VCL was checked; empty if it is secret.
     pub text: Arc<[u8]>,
@@ -460,7 +442,6 @@ pub struct ProbeDecl {
     pub expect_close: Option<bool>,
 }
 
-/// An `acl` declaration with resolved host names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AclDecl {
     pub name: String,
@@ -468,7 +449,6 @@ pub struct AclDecl {
     /// False only with the flag `-pedantic`.
     pub pedantic: bool,
     pub table: bool,
-    /// Entries in the order written.
     pub entries: Vec<AclEntry>,
 }
 
@@ -478,7 +458,6 @@ pub struct AclEntry {
     pub negated: bool,
     /// Written in parentheses: ignored if the name doesn't resolve.
     pub ignorable: bool,
-    /// The text between the quotes.
     pub addr: String,
     /// The number in `"..." / 24`.
     pub mask: Option<u32>,
@@ -493,26 +472,21 @@ pub struct Import {
     pub name: String,
 }
 
-/// An object made by `new`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectDecl {
     pub name: String,
     /// An index into [`Program::imports`].
     pub import: u32,
-    /// The class in its module.
     pub class: String,
 }
 
-/// The target of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Callee {
     Function(String),
     Constructor(ObjectId),
-    /// A method and its object.
     Method(ObjectId, String),
 }
 
-/// A call of a module's function, constructor or method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallSite {
     /// An index into [`Program::imports`].

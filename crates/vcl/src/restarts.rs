@@ -24,7 +24,6 @@ const AFTER_RECV: [Method; 6] =
 const WITHOUT_EFFECT: [&str; 5] = ["cache_req_body", "healthy", "log", "syslog", "timestamp"];
 /// Statuses that a test for a failed response compares with: `> 499` is such a test.
 const FAILED: std::ops::RangeInclusive<i64> = 499..=599;
-/// Maximum number of ops in an analysed program.
 const MAX_OPS: usize = 200_000;
 
 /// The kinds of paths that reach a place: idle ones, which change nothing, and others.
@@ -44,23 +43,19 @@ impl Ways {
         !self.idle && !self.other
     }
 
-    /// The same paths after an op with an effect.
     fn busy(self) -> Ways {
         Ways { idle: false, other: !self.is_none() }
     }
 }
 
-/// Results of the analysis so far.
 #[derive(Default)]
 struct Findings {
     /// For each subroutine that is entered idle, the paths on which it returns to its caller.
     behind: HashMap<usize, Ways>,
-    /// Tokens of restarts that an idle path reaches.
     restarts: HashSet<u32>,
 }
 
 impl Vcc<'_> {
-    /// Remarks on restarts that change nothing.
     pub fn lint_restarts(&mut self) {
         if self.ops > MAX_OPS || !self.procs.iter().any(|proc| proc.returns[Return::Restart as usize].is_some()) {
             return;
@@ -156,7 +151,6 @@ impl Vcc<'_> {
         })
     }
 
-    /// True if an op comes from the VCL's author.
     fn is_written_op(&self, proc: usize, at: usize) -> bool {
         let place = self.procs[proc].places.get(at).map(|place| self.program.places[*place as usize]);
         place.is_some_and(|place| {
@@ -259,6 +253,5 @@ impl Vcc<'_> {
     }
 }
 
-/// The text of the warning.
 const TEXT: &str = "Nothing is changed before this restart: the request comes back here as it was, until max_restarts ends it with 503.\n\
                     Change the request first, or restart once: if (req.restarts == 0) { ... }\n";

@@ -53,12 +53,9 @@ pub trait Sources {
     }
 }
 
-/// The content of a TLS file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsFileKind {
-    /// Certificates of trusted authorities.
     Authorities,
-    /// Lists of certificates that authorities have revoked.
     Revoked,
     /// A certificate with its key, which is secret.
     Certificate,
@@ -100,15 +97,10 @@ impl Sources for NoSources {
 /// A recorded result of one [`Sources`] method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// The result of [`Sources::read`].
     File(Result<(String, Vec<u8>), String>),
-    /// The result of [`Sources::glob`].
     Glob(Result<Vec<String>, String>),
-    /// The result of [`Sources::resolve`].
     Host(Result<Vec<IpAddr>, String>),
-    /// The result of [`Sources::is_socket`].
     Socket(Result<bool, String>),
-    /// The result of [`Sources::tls_file`].
     Tls(Result<(String, Vec<u8>), String>),
 }
 
@@ -120,7 +112,6 @@ pub const MAIN: &str = "";
 pub struct SourceBundle {
     /// Answers by kind (`f`, `g`, `h`, `s`, and those of [`TlsFileKind`]) and argument.
     pub answers: BTreeMap<(u8, String), Answer>,
-    /// The dialect requested by the options.
     pub dialect: Option<Dialect>,
 }
 
@@ -214,7 +205,6 @@ impl Sources for SourceBundle {
 const MAGIC: &[u8; 8] = b"LQRVCLB\x02";
 
 impl SourceBundle {
-    /// Serialises the bundle for [`SourceBundle::from_bytes`].
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         put(&mut out, self.dialect.map_or("", Dialect::name).as_bytes());

@@ -5,13 +5,11 @@
 use crate::outline::patient_tokens;
 use crate::token::{Tok, Token};
 
-/// One definition of a subroutine, which may have several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sub {
     pub name: String,
     /// Byte offset of the name in the text.
     pub at: usize,
-    /// The line of its name.
     pub line: u32,
     pub body: Vec<Statement>,
 }
@@ -19,12 +17,10 @@ pub struct Sub {
 /// A statement. Expressions are quoted without comments and with single blanks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
-    /// The line on which it begins.
     pub line: u32,
     pub what: What,
 }
 
-/// The kind of a statement with its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// Branches with their conditions; `else` has none.
@@ -33,7 +29,6 @@ pub enum What {
     /// `set name = value;`, or another operator.
     Set {
         name: String,
-        /// The operator: `=`, `+=`, ...
         op: String,
         value: String,
     },
@@ -55,7 +50,6 @@ pub enum What {
 /// Maximum nesting, the same as the compiler's.
 const MAX_DEPTH: usize = 100;
 
-/// The subroutines of a text, in order.
 pub fn read(text: &[u8]) -> Vec<Sub> {
     let (tokens, _) = patient_tokens(text);
     let mut reader = Reader { text, tokens: &tokens, at: 0, line: (0, 1) };
@@ -131,7 +125,6 @@ impl Reader<'_> {
         }
     }
 
-    /// The index of the bracket that closes the one here.
     fn close(&self, open: u8, close: u8) -> usize {
         let mut depth = 0usize;
         for (n, token) in self.tokens.iter().enumerate().skip(self.at) {

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use tables::vclvars::{HeadId, Methods, NameTarget, Type, VARS, Var};
 use tables::vmods;
 
-/// The kind of a symbol; messages contain the words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     None,
@@ -43,7 +42,6 @@ impl Kind {
         }
     }
 
-    /// The kind of symbol that a declaration of this type creates.
     pub fn of_global(ty: Type) -> Option<Kind> {
         Some(match ty {
             Type::Acl => Kind::Acl,
@@ -109,7 +107,6 @@ pub(crate) enum Action {
     Unset,
 }
 
-/// The meaning of a symbol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     Nothing,
@@ -205,7 +202,6 @@ impl Symbols {
         id
     }
 
-    /// Adds a symbol of the language itself.
     pub fn builtin(&mut self, full: &str, kind: Kind, ty: Type, what: What) -> SymId {
         let id = self.add(full, kind, Ty::T(ty), (0, 99), what);
         self.get_mut(id).noref = true;
@@ -239,7 +235,6 @@ impl Symbols {
         ids
     }
 
-    /// The table of the language's own symbols.
     pub fn with_language() -> Symbols {
         let mut syms = Symbols::default();
         for word in ["acl", "sub", "backend", "probe", "import", "vcl"] {

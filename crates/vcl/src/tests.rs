@@ -16,7 +16,6 @@ use tables::origin_proto::OriginProto;
 use crate::program::{BackendAddress, Op, TlsDecl, TlsFile};
 use crate::{Compiled, Options, Recorder, SourceBundle, Sources, TlsFileKind, compile};
 
-/// A file system and a resolver with a few entries.
 struct Few(&'static [(&'static str, &'static str)]);
 
 impl Sources for Few {
@@ -63,7 +62,6 @@ fn try_compile(text: &str) -> Result<Compiled, String> {
     compile("<vcl.inline>", text.as_bytes(), &Few(&[]), &options).map_err(|d| d.to_string())
 }
 
-/// Compiles `text` with a version and a backend in front.
 fn check(text: &str) -> Compiled {
     try_compile(&format!("vcl 4.1; backend b none; {text}")).unwrap_or_else(|reason| panic!("{text}\n{reason}"))
 }

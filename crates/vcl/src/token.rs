@@ -5,7 +5,6 @@ use crate::code::Code;
 use crate::diag::{Draft, Fix, Hint, Span};
 use crate::odd::{self, OddCharacter, OddKind};
 
-/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tok {
     Id,
@@ -15,7 +14,6 @@ pub(crate) enum Tok {
     Blob,
     InlineC,
     End,
-    /// An operator of one byte.
     C(u8),
     Inc,
     Dec,
@@ -34,7 +32,6 @@ pub(crate) enum Tok {
     NoMatch,
 }
 
-/// Operators of two bytes.
 pub(crate) const PAIRS: [(&[u8; 2], Tok); 15] = [
     (b"++", Tok::Inc),
     (b"--", Tok::Dec),
@@ -53,11 +50,9 @@ pub(crate) const PAIRS: [(&[u8; 2], Tok); 15] = [
     (b"!~", Tok::NoMatch),
 ];
 
-/// Operators of one byte.
 pub(crate) const SINGLES: &[u8] = b"{}()*+-/%><=;!&.|~,";
 
 impl Tok {
-    /// The name of an expected token in messages.
     pub fn expected(self) -> String {
         match self {
             Tok::Id => "ID".into(),
@@ -82,7 +77,6 @@ pub(crate) struct Token {
     pub tok: Tok,
     /// Bytes of delimiter at each end of a string.
     pub quote: u8,
-    /// The index of the source.
     pub src: u32,
     pub start: u32,
     pub end: u32,

@@ -13,7 +13,6 @@ use crate::vcc::{CompileStopped, LookupScope, R, SubState, Vcc};
 const DECLARATIONS: &str = "Expected one of\n\t'acl', 'sub', 'backend', 'probe', 'import',  or 'vcl'\nFound: ";
 
 impl Vcc<'_> {
-    /// Compiles the whole program, from its `vcl 4.x;`.
     pub fn program(&mut self) -> R {
         if !self.here_is("vcl") {
             return self.fail(
@@ -65,7 +64,6 @@ impl Vcc<'_> {
         }
     }
 
-    /// Compiles the declaration `vcl 4.1;`.
     fn version(&mut self) -> R {
         let first = self.at;
         self.next();
@@ -206,7 +204,6 @@ impl Vcc<'_> {
         Ok(())
     }
 
-    /// Binds `name` to the module, starting at token `first`.
     fn bind_module(&mut self, id: u32, name: &str, module: &'static vmods::Module, first: usize) {
         let import = match self.program.imports.iter().position(|i| i.module == module.name) {
             Some(import) => import as u32,

@@ -8,7 +8,6 @@ use crate::program::HostName;
 use crate::token::{Tok, Token};
 use crate::vcc::{R, Vcc};
 
-/// The addresses of a host.
 pub(crate) struct ResolvedHost {
     pub v4: Option<SocketAddr>,
     pub v6: Option<SocketAddr>,
@@ -50,7 +49,6 @@ impl Vcc<'_> {
         Ok(token.num as u32)
     }
 
-    /// Compiles a size like `10MB`.
     pub fn byte_size(&mut self) -> R<i64> {
         let token = self.token();
         self.next();
@@ -131,7 +129,6 @@ impl Vcc<'_> {
         Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
     }
 
-    /// The addresses of a host; a literal address is returned as it is.
     pub fn addresses(&mut self, host: &str) -> Result<Vec<IpAddr>, String> {
         if let Ok(ip) = host.parse::<IpAddr>() {
             return Ok(vec![ip]);

@@ -18,7 +18,6 @@ use crate::symbols::{ALWAYS, Kind, SymId, Symbols, Ty, What};
 use crate::token::{Source, Tok, Token, is_id};
 use crate::{Options, Sources};
 
-/// Compilation stops; the message is in [`Vcc::draft`].
 #[derive(Debug)]
 pub(crate) struct CompileStopped;
 
@@ -42,7 +41,6 @@ pub(crate) struct Use {
     pub access: Access,
 }
 
-/// A subroutine while it is compiled.
 #[derive(Debug, Default)]
 pub(crate) struct SubState {
     pub name: String,
@@ -64,7 +62,6 @@ pub(crate) struct SubState {
     pub returns: [Option<u32>; tables::vclvars::Return::COUNT],
 }
 
-/// The extent of a name lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LookupScope {
     /// The whole dotted name, or nothing.
@@ -77,17 +74,13 @@ pub(crate) enum LookupScope {
 pub(crate) const MAX_DEPTH: u32 = 80;
 /// Maximum size of all sources together, in bytes.
 pub(crate) const MAX_SOURCE: usize = 8 << 20;
-/// Maximum number of ops in a program.
 pub(crate) const MAX_OPS: usize = 4 << 20;
 
 pub(crate) struct Vcc<'a> {
     pub options: &'a Options,
     pub outside: &'a dyn Sources,
-    /// The message under construction.
     pub draft: Draft,
-    /// Completed warnings and errors.
     pub found: Vec<Diagnostic>,
-    /// Names whose declarations have errors.
     lost: Vec<String>,
     pub sources: Vec<Source>,
     pub tokens: Vec<Token>,
@@ -98,7 +91,6 @@ pub(crate) struct Vcc<'a> {
     pub procs: Vec<SubState>,
     pub current: Option<usize>,
     pub program: Program,
-    /// Names of the built-in VCL's subroutines, in lower case.
     pub builtin_subs: Vec<String>,
     pub depth: u32,
     pub steps: u32,
@@ -110,9 +102,7 @@ pub(crate) struct Vcc<'a> {
     pub ops: usize,
     pub source_bytes: usize,
     last_place: (u32, usize, SourceLocation),
-    /// The place of the current statement.
     pub statement_place: Option<u32>,
-    /// Remarks that become warnings once the program has compiled.
     pub remarks: Vec<Remark>,
     pub sets: Vec<Set>,
     pub own_backends: Vec<OwnBackend>,
@@ -261,13 +251,11 @@ impl<'a> Vcc<'a> {
 
     // --- messages
 
-    /// Begins a message with `text`.
     pub fn begin(&mut self, code: Code, text: &str) {
         self.draft.code(code);
         self.draft.say(text);
     }
 
-    /// Appends to the message.
     pub fn say(&mut self, text: &str) {
         self.draft.say(text);
     }
@@ -276,7 +264,6 @@ impl<'a> Vcc<'a> {
         self.draft.show(token.span());
     }
 
-    /// Shows the tokens from `first` to the one before `end`.
     pub fn show_until(&mut self, first: usize, end: usize) {
         let last = self.tokens[end.saturating_sub(1).max(first)];
         self.draft.show_range(self.tokens[first].span(), last.span());
@@ -287,7 +274,6 @@ impl<'a> Vcc<'a> {
         Err(CompileStopped)
     }
 
-    /// Fails with `text` and shows the current token.
     pub fn fail<T>(&mut self, code: Code, text: &str) -> R<T> {
         let token = self.token();
         self.fail_at(code, text, &token)
@@ -298,14 +284,12 @@ impl<'a> Vcc<'a> {
         self.stop_at(token)
     }
 
-    /// Fails with `text` and shows the tokens from `first` to the one before the current one.
     pub fn fail_since<T>(&mut self, code: Code, text: &str, first: usize) -> R<T> {
         self.begin(code, text);
         self.show_until(first, self.at);
         Err(CompileStopped)
     }
 
-    /// Fails with `text` without a place.
     pub fn fail_nowhere<T>(&mut self, code: Code, text: &str) -> R<T> {
         self.begin(code, text);
         Err(CompileStopped)
@@ -316,7 +300,6 @@ impl<'a> Vcc<'a> {
         self.draft.hint(hint.into());
     }
 
-    /// Completes the message as a warning.
     pub fn warn(&mut self) {
         let draft = std::mem::take(&mut self.draft);
         self.found.push(draft.warning(&self.sources));
@@ -369,7 +352,6 @@ impl<'a> Vcc<'a> {
         (self.at, self.depth, self.current, self.statement_place) = (end, 0, None, None);
     }
 
-    /// Fails if an error was found so far.
     pub fn unfailed(&self) -> R {
         match self.found.iter().any(|one| one.severity == Severity::Error) {
             true => Err(CompileStopped),
@@ -392,7 +374,6 @@ impl<'a> Vcc<'a> {
 
     // --- names
 
-    /// Checks that a name being declared is a single word.
     pub fn expect_name(&mut self, what: &str) -> R {
         self.expect(Tok::Id)?;
         let first = self.at;
@@ -584,7 +565,6 @@ impl<'a> Vcc<'a> {
         sym.refs += 1;
     }
 
-    /// Creates a symbol for the word at the current token and moves past it.
     pub fn create(&mut self, kind: Kind, ty: Type, what: What) -> R<SymId> {
         let token = self.token();
         if self.syntax >= 41 && kind != Kind::Sub && Self::has_vcl_prefix(self.bytes_of(&token)) {

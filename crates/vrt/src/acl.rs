@@ -237,7 +237,6 @@ fn aligned4(ip: Ipv4Addr) -> u128 {
     u128::from(ip.to_bits()) << 96
 }
 
-/// The first `mask` of 128 bits.
 fn leading(mask: u32) -> u128 {
     u128::MAX.checked_shl(128 - mask).unwrap_or(0)
 }

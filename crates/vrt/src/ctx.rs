@@ -297,7 +297,6 @@ mod dice {
     }
 }
 
-/// Properties of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum StoreProperty {

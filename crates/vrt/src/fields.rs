@@ -12,7 +12,6 @@ use tables::vclvars::{HeadId, Var};
 use crate::ctx::{Ctx, Failure};
 use crate::value::{Text, Value};
 
-/// The tag of a head's records about one of its parts.
 pub(crate) fn tag(head: HeadId, part: Part) -> Tag {
     let side = match head {
         HeadId::Req | HeadId::ReqTop => Side::Req,
@@ -61,7 +60,6 @@ pub(crate) fn part_text(head: &Head, part: Part) -> Option<&[u8]> {
     }
 }
 
-/// A variable that is part of a head, or a head itself.
 pub(crate) fn get(ctx: &mut dyn Ctx, id: HeadId, part: Part) -> Value {
     match (ctx.head(id), part) {
         (None, Part::Status) => Value::Int(0),
@@ -139,7 +137,6 @@ pub(crate) fn check_status(what: &str, status: i64) -> Result<u16, Failure> {
     Err(reason.into())
 }
 
-/// Sets the status, and the reason that belongs to it.
 pub(crate) fn set_status(ctx: &mut dyn Ctx, var: Var, id: HeadId, status: i64) -> Result<(), Failure> {
     let status = check_status(var.name(), status)?;
     let (head, log) = ctx.edit(id).ok_or_else(no_head)?;

@@ -47,7 +47,6 @@ pub(crate) struct Prefilter {
     /// Long lists, which most values have nothing of; whether any of them matches.
     lists: u64,
     any: Option<AnyOf>,
-    /// Answers when there is no value.
     unset: Answers,
     /// Number in [`memo`]; 0: its tests are cheaper than looking there.
     number: u64,
@@ -117,7 +116,6 @@ impl Prefilter {
         sieve
     }
 
-    /// The tests that want just this text.
     fn wanting(&self, value: &[u8]) -> u64 {
         let at = self.texts.binary_search_by(|(text, _)| (text.len(), &**text).cmp(&(value.len(), value)));
         at.map_or(0, |at| self.texts[at].1)
@@ -167,14 +165,12 @@ fn alias(head: HeadId) -> HeadId {
 }
 
 impl Machine {
-    /// The answer of a test that was found out before.
     #[inline]
     pub(crate) fn known(&self, subject: u16, test: u16) -> Option<bool> {
         let (known, bit) = (self.known[usize::from(subject)].answers, 1 << test);
         (known.asked & bit != 0).then_some(known.holds & bit != 0)
     }
 
-    /// The answer of a test.
     #[inline]
     pub(crate) fn answer(
         &mut self,
@@ -260,7 +256,6 @@ impl Machine {
         Ok(guard.pc)
     }
 
-    /// A field was set or unset.
     pub(crate) fn forget_field(&mut self, head: HeadId, field: u16, vcl: &LoadedVcl) {
         let (head, field) = (alias(head), vcl.same_fields[usize::from(field)]);
         for (known, subject) in self.known.iter_mut().zip(&vcl.program.subjects) {
@@ -282,7 +277,6 @@ impl Machine {
         }
     }
 
-    /// Something happened that may have changed any head.
     pub(crate) fn forget_all(&mut self) {
         self.known.fill(SubjectFacts::default());
     }

@@ -80,9 +80,7 @@ pub struct LoadedVcl {
     pub acls: Vec<Arc<Acl>>,
     /// Patterns in the program's order.
     pub regexes: Vec<Arc<Regex>>,
-    /// The names of its stores.
     pub(crate) stores: Vec<Text>,
-    /// Prefilter of each of the program's subjects.
     pub(crate) sieves: Vec<Prefilter>,
     /// For each name of a field, the first that is the same in lower case.
     pub(crate) same_fields: Vec<u16>,

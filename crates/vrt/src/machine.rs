@@ -46,7 +46,6 @@ pub enum Action {
     Purge,
     Restart,
     Retry,
-    /// Client side: a synthetic response.
     Synth {
         status: u16,
         reason: Option<Vec<u8>>,
@@ -108,7 +107,6 @@ const REPLACED_OPS: usize = 6;
 const GROUPS_OPS: usize = 20;
 /// Ops that one subroutine of the machine may execute in all. VCL has no loops, but calls can fan out without end.
 const MAX_OPS: u64 = 50_000_000;
-/// Bytes of text that may be under construction at once.
 const MAX_TEXT: usize = 16 << 20;
 
 /// Runs one subroutine at a time; kept with its transaction and reused, so that running allocates nothing.
@@ -116,7 +114,6 @@ const MAX_TEXT: usize = 16 << 20;
 pub struct Machine {
     pub(crate) vcl: Option<Arc<LoadedVcl>>,
     pub(crate) stack: Vec<Value>,
-    /// Texts under construction, one after the other.
     pub(crate) text: Vec<u8>,
     /// Offset of each of them.
     pub(crate) marks: Vec<u32>,
@@ -130,9 +127,7 @@ pub struct Machine {
     pub(crate) traces: bool,
     /// True if each op is to be run by itself: for `VCL_trace`, or for a profile.
     pub(crate) stepwise: bool,
-    /// Way in which a profile looks at this run.
     look: Option<Look>,
-    /// Known answers about each subject of the program.
     pub(crate) known: Vec<SubjectFacts>,
     /// The `regsub` that isn't through: what is done of it is the innermost text.
     pub(crate) substitution: Option<Substitution>,
@@ -185,7 +180,6 @@ enum State {
     },
 }
 
-/// Effect of an op on the run.
 pub(crate) enum Next {
     Op,
     /// The op isn't through: it goes on when it is run again.
@@ -197,13 +191,11 @@ pub(crate) enum Next {
     },
 }
 
-/// Ops that matching so many bytes against a pattern counts.
 pub(crate) fn match_ops(regex: &Regex, bytes: usize) -> usize {
     let an_op = if regex.is_backtracking() { BACKTRACKED_AN_OP } else { MATCHED_AN_OP };
     MATCH_OPS + bytes / an_op
 }
 
-/// Ops that replacing so many matches counts, with groups or without.
 pub(crate) fn replacing_ops(matches: usize, captures: bool) -> usize {
     matches * if captures { GROUPS_OPS } else { REPLACED_OPS }
 }
@@ -294,7 +286,6 @@ impl Machine {
         self.charge(bytes / MOVED_AN_OP);
     }
 
-    /// The op that runs counts as so many more.
     pub(crate) fn charge(&mut self, ops: usize) {
         self.charged = self.charged.saturating_add(ops.min(BUDGET as usize) as u32);
     }
@@ -508,7 +499,6 @@ impl Machine {
         }
     }
 
-    /// Logs where it is, when asked.
     pub(crate) fn trace(&self, vcl: &LoadedVcl, count: u32, ctx: &mut dyn Ctx) {
         let program = &vcl.program;
         let place = program.places[program.op_places[self.pc as usize] as usize];

@@ -69,7 +69,6 @@ pub(crate) fn recall(of: u64, value: &[u8]) -> (AnswerSlot, Answers) {
     MEMO.try_with(|memo| memo.borrow_mut().recall(of, value)).unwrap_or_default()
 }
 
-/// Keeps what was found out.
 pub(crate) fn keep(place: AnswerSlot, answers: Answers) {
     if place.stamp != 0 {
         let _ = MEMO.try_with(|memo| {

@@ -68,7 +68,6 @@ struct MethodCounts {
     ops: AtomicU64,
 }
 
-/// Counts of one op.
 #[derive(Default)]
 struct Counts {
     runs: AtomicU64,
@@ -135,7 +134,6 @@ pub struct Counted {
 pub(crate) enum Look {
     /// Times each op; the run counts for so many runs.
     Ops(u64),
-    /// Times the run as a whole.
     Whole,
 }
 
@@ -394,13 +392,11 @@ fn held(program: &Program, ops: &[usize], sum: impl Fn(usize) -> Sum) -> Option<
     Some(ways.iter().sum())
 }
 
-/// Looks on while ops run.
 pub(crate) trait Watch {
     /// Op `pc` ran, and the next to run is `then`.
     fn ran(&mut self, pc: u32, then: u32);
 }
 
-/// A watch that measures nothing.
 pub(crate) struct NoWatch;
 
 impl Watch for NoWatch {
@@ -408,7 +404,6 @@ impl Watch for NoWatch {
     fn ran(&mut self, _: u32, _: u32) {}
 }
 
-/// The timing of a run under way.
 pub(crate) enum Looking<'a> {
     Ops(Counting<'a>),
     Whole(Whole<'a>),
@@ -424,7 +419,6 @@ struct Ran {
 pub(crate) struct Counting<'a> {
     shard: &'a Shard,
     method: usize,
-    /// Number of runs for which this one stands.
     weight: u64,
     /// Start by the clock, and by the CPU time of the thread.
     began: (Instant, Duration),
@@ -466,7 +460,6 @@ impl Drop for Counting<'_> {
     }
 }
 
-/// Times a run as a whole.
 pub(crate) struct Whole<'a> {
     counts: &'a MethodCounts,
     began: Duration,

@@ -16,10 +16,8 @@ pub const DEPTH: &str = "X-Lacquer-Depth";
 /// Requests in progress in this process.
 pub const MAX_AT_ONCE: usize = 1000;
 
-/// Depth and host of a request.
 type Asked = (i64, Box<[u8]>);
 
-/// The requests in progress, by token.
 static IN_PROGRESS: Mutex<BTreeMap<[u8; 16], Asked>> = Mutex::new(BTreeMap::new());
 
 /// A request that VCL sends, while it is in progress.

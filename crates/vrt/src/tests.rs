@@ -20,7 +20,6 @@ fn recv(body: &str) -> (String, Vec<String>) {
     (action, world.log_texts())
 }
 
-/// Value of `expr` as text.
 fn text(expr: &str) -> String {
     let mut world = World::new(&format!(
         "vcl 4.1; backend b none; backend c {{ .host = \"127.0.0.1\"; }} acl lo {{ \"127.0.0.0\"/8; }} \
@@ -33,7 +32,6 @@ fn text(expr: &str) -> String {
     }
 }
 
-/// True if `expr` is true.
 fn truth(expr: &str) -> bool {
     let mut world = World::new(&format!(
         "vcl 4.1; backend b none; acl lo {{ \"127.0.0.0\"/8; ! \"127.0.0.9\"; }} acl unused_ok {{ \"::1\"; }} \

@@ -51,7 +51,6 @@ impl Demand {
         }
     }
 
-    /// Hosts that were allowed since the last call.
     pub fn take_allowed(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().allowed)
     }
@@ -110,7 +109,6 @@ async fn is_allowed(worker: &Arc<Worker>, info: Arc<ListenerInfo>, name: &str) -
     says_yes(&ours, name, Instant::now() + PATIENCE).await
 }
 
-/// True if the response to a request about this host allows a certificate.
 async fn says_yes(stream: &Stream, name: &str, deadline: Instant) -> bool {
     let request = format!("GET {PATH} HTTP/1.1\r\nHost: {name}\r\nUser-Agent: Lacquer\r\nConnection: close\r\n\r\n");
     if stream.write_all(request.as_bytes(), Some(deadline)).await.is_err() {

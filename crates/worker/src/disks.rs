@@ -249,7 +249,6 @@ impl OpenDisk {
         }
     }
 
-    /// The life of a disk's thread.
     async fn drive(self: Arc<Self>, driver: Driver, clock: &Clock, lock: &WriteLock) {
         rt::spawn(driver);
         let mut story = Story::new(self.is_kept);
@@ -297,7 +296,6 @@ impl OpenDisk {
     }
 }
 
-/// The counters that are a disk's own, by their names.
 fn show_counts(set: &DiskSet, counts: &DiskCounts) {
     macro_rules! show {
         ($($name:ident)+) => { $(set.$name.set(counts.$name);)+ };
@@ -324,7 +322,6 @@ impl Story {
         Story { is_kept, began: now, told: now, told_loaded: 0, is_opened: false, troubles: [0; 6], told_trouble: None }
     }
 
-    /// The messages to be logged now.
     fn go_on(&mut self, disk: &Disk, now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.is_opened {

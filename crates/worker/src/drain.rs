@@ -88,7 +88,6 @@ impl Acceptor<'_> {
     }
 }
 
-/// Time that a disk has for its last writes.
 const DISK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Time that all HTTP/2 connections have for their first GOAWAY, and all of QUIC for their close.

@@ -11,7 +11,6 @@ use tables::tags::Tag;
 
 use crate::startup::Worker;
 
-/// Objects expired at a stretch.
 const EXPIRE_BATCH: usize = 1000;
 /// Between two looks at what is due while there is traffic.
 const TICK: Duration = Duration::from_millis(50);
@@ -41,7 +40,6 @@ pub fn start(worker: &Arc<Worker>) {
     }
 }
 
-/// Runs expiry and updates gauges.
 async fn tend(worker: Arc<Worker>) {
     let engine = &worker.engine;
     let began = engine.clock.mono();
@@ -117,7 +115,6 @@ async fn tend(worker: Arc<Worker>) {
     }
 }
 
-/// Marks that change when there is something to do.
 #[derive(PartialEq)]
 struct ChangeMarks {
     sessions: u64,

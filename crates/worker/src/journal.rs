@@ -19,7 +19,6 @@ use crate::startup::Worker;
 /// Longest wait of the CLI for an invalidation to be kept: nothing else is answered meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Starts the thread that writes the journal, if it needs one.
 pub fn start(worker: &Arc<Worker>) {
     if !worker.engine.cache.journal_needs_thread() {
         return;
@@ -79,7 +78,6 @@ impl Former {
     }
 }
 
-/// Reads the journal that the manager has given; `None`: there is none.
 pub fn read(start: &WorkerStart, clock: &Clock) -> Option<Former> {
     let file = sys::fd::inherit(start.journal_fd?).map(File::from);
     let former = file.map_err(JournalError::from).and_then(|file| open(&file, start.journal_lasts, clock));

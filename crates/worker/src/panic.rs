@@ -15,7 +15,6 @@ use crate::vcls::Vcls;
 
 /// Return addresses that a dying worker's report has of its stack's beginning, and of its end.
 const RETURN_ADDRESSES: usize = 64;
-/// Lines that a backtrace has of its beginning, and of its end.
 const BACKTRACE_LINES: usize = 80;
 
 static SEGMENT: OnceLock<Option<Shared>> = OnceLock::new();
@@ -23,7 +22,6 @@ static SEGMENT: OnceLock<Option<Shared>> = OnceLock::new();
 static IDENTITY: OnceLock<String> = OnceLock::new();
 static VCLS: OnceLock<Weak<Vcls>> = OnceLock::new();
 
-/// Installs the hook and the handlers.
 pub fn install(panic_fd: Option<i32>, start: &WorkerStart) {
     let open = |number| Shared::from_fd(sys::fd::inherit(number).ok()?).ok();
     SEGMENT.get_or_init(|| panic_fd.and_then(open));
@@ -53,7 +51,6 @@ pub fn install(panic_fd: Option<i32>, start: &WorkerStart) {
     }
 }
 
-/// Has reports name the VCLs and their files.
 pub fn know_vcls(vcls: &std::sync::Arc<Vcls>) {
     VCLS.get_or_init(|| std::sync::Arc::downgrade(vcls));
 }

@@ -137,7 +137,6 @@ pub fn status_text(peers: &Peers) -> String {
     text + &to.iter().map(|(name, value)| format!("{:<14} {value}\n", format!("peers {name}"))).collect::<String>()
 }
 
-/// The same as a JSON object.
 pub fn status_json(peers: &Peers) -> serde_json::Value {
     let ring: Vec<_> = peers
         .list()

@@ -9,7 +9,6 @@ use vrt::profile::{Counted, Line};
 
 /// No advice is given on lines that take less than this part of a request's CPU time.
 const WORTH: f64 = 0.01;
-/// Number of runs below which nothing is advised.
 const ENOUGH: u64 = 1000;
 
 pub(crate) struct Source<'a> {
@@ -97,7 +96,6 @@ fn summary(profiled: &Profiled<'_>) -> String {
     format!("{:.3} us of a request's {:.1} us of CPU time ({share}), over {requests} requests", each(total), each(all))
 }
 
-/// The same as one JSON object.
 pub(crate) fn report_json(profiled: &Profiled<'_>) -> String {
     let Profiled { vcl, on, sources, counted } = *profiled;
     let name = |line: &Line| quote(sources.get(line.source as usize).map_or("", |source| source.name));
@@ -132,7 +130,6 @@ pub(crate) fn report_json(profiled: &Profiled<'_>) -> String {
     )
 }
 
-/// Longest quoted line, in characters.
 const QUOTED: usize = 100;
 
 fn cut(line: &str) -> String {

@@ -29,7 +29,6 @@ use self::qlog::{QlogFile, Qlogs};
 use crate::serving::{ConnectionSlot, Socket};
 use crate::startup::Worker;
 
-/// Connections taken in a row before other tasks get their turn.
 const ACCEPT_BATCH: usize = 16;
 
 /// Interval at which a leaving worker looks if its sockets are another's, or the process ends.

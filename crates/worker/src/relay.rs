@@ -27,7 +27,6 @@ const ANSWER: u8 = 3;
 const DONE: u8 = 1;
 const NOT_DONE: u8 = 0;
 
-/// Bytes before a frame's payload.
 const HEAD: usize = 5;
 const LONGEST: usize = 64 << 20;
 /// Longest time for the other one to carry something out: it may be about to begin.
@@ -81,7 +80,6 @@ impl Relay {
         self.send(LET_GO, &[])
     }
 
-    /// Answers entries that were heard.
     pub fn answer(&self, is_done: bool) {
         // Who can't be answered stops waiting.
         let _ = self.send(ANSWER, &[if is_done { DONE } else { NOT_DONE }]);
@@ -169,11 +167,9 @@ impl Peer for Relay {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Said {
-    /// These entries are to be carried out, and answered.
     Entries(Vec<u8>),
     /// The other worker reads nothing in the stores' memory any more.
     LetGo,
-    /// The other worker has ended.
     Gone,
     /// Nothing came in time.
     Nothing,
@@ -188,7 +184,6 @@ pub struct Ear {
 }
 
 impl Ear {
-    /// Waits for the next that it says.
     pub fn hear(&mut self, pause: Duration) -> Said {
         let said = self.next(pause);
         if said == Said::Gone || self.is_deaf {
@@ -224,7 +219,6 @@ impl Ear {
         self.frame().unwrap_or(Said::Nothing)
     }
 
-    /// The first whole frame of what was read.
     fn frame(&mut self) -> Option<Said> {
         let (head, rest) = self.read.split_at_checked(HEAD)?;
         let len = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;

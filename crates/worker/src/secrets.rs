@@ -52,7 +52,6 @@ impl Ask for Remote {
 
 pub struct Secrets {
     pub keyring: Arc<Keyring>,
-    /// Socket on which new secrets come.
     socket: Option<OwnedFd>,
 }
 

@@ -19,7 +19,6 @@ use crate::watchdog::ThreadHandle;
 
 /// Connections taken in a row before other tasks get their turn.
 const ACCEPT_BATCH: usize = 16;
-/// Pause of accepting when the process is out of descriptors.
 const OUT_OF_FDS_PAUSE: Duration = Duration::from_millis(100);
 /// Stack of a thread that serves: fragments of pages nest (`engine` has the deepest nesting). What is never used costs
 /// nothing.
@@ -115,7 +114,6 @@ fn port(listener: &Listener) -> Option<u16> {
     listener.address.rsplit_once(' ').filter(|_| !listener.is_uds)?.1.parse().ok()
 }
 
-/// Name of the protocol that a connection begins with.
 fn transport_word(transport: Transport) -> &'static str {
     match (transport.has_proxy_header, transport.is_tls) {
         _ if transport.is_quic => "QUIC",
@@ -125,7 +123,6 @@ fn transport_word(transport: Transport) -> &'static str {
     }
 }
 
-/// Starts the threads; they accept until the process ends.
 pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
     let sockets = std::mem::take(&mut *worker.listeners.lock());
     let threads = sys::cpu::usable().max(1);
@@ -304,7 +301,6 @@ fn welcome(worker: &Arc<Worker>, info: &Arc<ListenerInfo>, accepted: net::Accept
     });
 }
 
-/// A connection's place in the counts.
 pub struct ConnectionSlot {
     engine: Arc<engine::Engine>,
     network: Option<IpAddr>,

@@ -25,7 +25,6 @@ use crate::disks::Disks;
 use crate::journal::{Former, Past};
 use crate::vcls::Vcls;
 
-/// Inheritance from the manager.
 pub struct Inheritance {
     pub start: WorkerStart,
     pub socket: OwnedFd,
@@ -231,7 +230,6 @@ fn less_log() -> String {
     }
 }
 
-/// The reason why the log can't be made, for the operator.
 fn log_fault(error: &std::io::Error, bytes: u64, workdir: &Path) -> String {
     let what = format!("no room for the log ({} MB in {}): {error}", bytes >> 20, workdir.display());
     match error.kind() {

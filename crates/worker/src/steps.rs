@@ -88,7 +88,6 @@ fn tell(took: Duration) {
     );
 }
 
-/// Last work of this thread.
 struct LastWork;
 
 impl fmt::Display for LastWork {

@@ -5,7 +5,6 @@
 use storage::{Opening, Stores};
 use tables::counters::Main;
 
-/// Number of deaths at which an object is dropped.
 const DEATHS: u32 = 2;
 const PAGE_BYTES: u64 = 4096;
 

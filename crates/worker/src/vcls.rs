@@ -23,11 +23,9 @@ enum What {
     Label(String),
 }
 
-/// All of them, in the order of loading.
 #[derive(Default)]
 pub struct Vcls {
     entries: Mutex<Vec<Entry>>,
-    /// Those that were discarded while requests used them.
     discarded: Mutex<Vec<Weak<LoadedVcl>>>,
     active: Mutex<Option<String>>,
     active_since: Mutex<Real>,
@@ -57,7 +55,6 @@ impl Vcls {
         entries.iter().filter(|entry| matches!(entry.what, What::Label(_))).map(|entry| entry.name.clone()).collect()
     }
 
-    /// The VCL of that name, or that a label of that name stands for.
     pub fn find(&self, name: &str) -> Option<Arc<LoadedVcl>> {
         let entries = self.entries.lock();
         let vcl_of = |name: &str| {
@@ -95,7 +92,6 @@ impl Vcls {
         }
     }
 
-    /// Remembers which is active, for lists.
     pub fn set_active(&self, name: &str, now: Real) {
         *self.active.lock() = Some(name.to_owned());
         *self.active_since.lock() = now;
@@ -105,7 +101,6 @@ impl Vcls {
         *self.active_since.lock()
     }
 
-    /// The active one's name.
     pub fn active(&self) -> String {
         self.active.lock().clone().unwrap_or_default()
     }
@@ -148,7 +143,6 @@ impl Vcls {
         self.all().len()
     }
 
-    /// Number of discarded VCLs that are still in use.
     pub fn discarded(&self) -> usize {
         let mut discarded = self.discarded.lock();
         discarded.retain(|vcl| vcl.strong_count() > 0);

@@ -13,7 +13,6 @@ use tables::tags::Tag;
 
 use crate::startup::Worker;
 
-/// Time between two looks.
 const LOOK: Duration = Duration::from_millis(250);
 /// Time without a turn after which a thread is logged.
 const STALLED: Duration = Duration::from_secs(1);

@@ -16,7 +16,6 @@ fn run<F: Future<Output = ()>>(test: F) {
     .unwrap();
 }
 
-/// An exchange, the head of its response, and the origin's end.
 struct Bed {
     exchange: Http1,
     beresp: Head,
@@ -29,7 +28,6 @@ impl Bed {
         Bed { exchange: Http1::new(ours, 0), beresp: Head::new(), origin: Some(theirs) }
     }
 
-    /// An exchange whose request, without a body, was sent.
     async fn asked(method: &str) -> Self {
         let mut bed = Self::new();
         bed.exchange.send_head(&request(method), BodyLen::None, &LIMITS);

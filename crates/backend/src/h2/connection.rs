@@ -65,7 +65,6 @@ pub(crate) struct Connection {
     /// Number of complete frames. If it doesn't change while an exchange fails, the connection may be dead. Bytes of a slow frame don't
     /// count: nothing else can arrive before its end.
     heard: u64,
-    /// Number of missing bytes of the present frame.
     frame_left: usize,
 }
 
@@ -135,7 +134,6 @@ impl Connection {
         self.heard
     }
 
-    /// Makes the connection refuse new requests.
     pub(crate) fn retire(&mut self) {
         if self.ending == Ending::No {
             self.ending = Ending::Retired;
@@ -167,7 +165,6 @@ impl Connection {
         Ok(id)
     }
 
-    /// Opens a stream with an extended CONNECT.
     pub(super) fn open_tunnel(&mut self, bereq: &Head, protocol: &[u8]) -> Result<u32, OpenError> {
         let (now, before) = (self.now(), self.codec.output().len());
         let id = self.codec.open_tunnel(bereq, self.scheme(), protocol, now)?;
@@ -204,7 +201,6 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Wakes the exchanges that wait for the origin's first frame.
     fn settles(&mut self) {
         self.ticket = None;
         self.unsettled.drain(..).for_each(Waker::wake);
@@ -239,7 +235,6 @@ impl Connection {
         self.wake_task();
     }
 
-    /// Resets a stream for a reason of ours.
     pub(super) fn reset(&mut self, id: u32, reason: &'static str) {
         self.codec.reset(id, ErrorCode::Cancel);
         if let Some(stream) = self.stream(id) {
@@ -424,7 +419,6 @@ impl Connection {
         stream.wake();
     }
 
-    /// Gathers the end of a request's body, after all of the body.
     fn gather_end(&mut self, at: usize) {
         let stream = &mut self.streams[at];
         if stream.piece.is_some() || !matches!(stream.request_end, RequestEnd::Due(_)) {
@@ -454,7 +448,6 @@ impl Connection {
         self.is_unused() && (self.ending != Ending::No || self.pool.strong_count() == 0)
     }
 
-    /// Queues the last frame, after which nothing is sent.
     pub(super) fn say_goodbye(&mut self) {
         if self.ending != Ending::Over {
             self.codec.go_away(ErrorCode::NoError);
@@ -466,7 +459,6 @@ impl Connection {
         matches!(self.ending, Ending::Last | Ending::Over)
     }
 
-    /// Releases memory that only a busy connection needs.
     pub(super) fn rest(&mut self) {
         self.codec.rest();
         if self.head.arena_bytes() > 0 || self.spare.is_some() {

@@ -23,7 +23,6 @@ pub(crate) struct Http2 {
     label: Arc<PeerLabel>,
     state: State,
     is_alone: bool,
-    /// True if the next head asks for a tunnel.
     asks_tunnel: bool,
     to_head: bool,
     /// True if the caller knows that the response has begun.
@@ -38,7 +37,6 @@ pub(crate) struct Http2 {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No request was sent yet.
     Idle,
     Open(u32),
     Refused,
@@ -47,7 +45,6 @@ enum State {
 const NO_STREAM: End = End::Broken(ProxyError::ConnectionTerminated, super::connection::CLOSED);
 
 impl Http2 {
-    /// The next exchange over a connection.
     pub(super) fn new(shared: &Shared) -> Self {
         let connection = shared.borrow();
         Http2 {
@@ -94,7 +91,6 @@ impl Http2 {
         }
     }
 
-    /// Checks for the origin's response while the request is being sent.
     fn spoken(&mut self, beresp: &mut Head) -> Option<SendProgress> {
         let is_told = self.has_begun_told;
         let (interim, spoken) = self.with((None, Some(SendProgress::Answered)), |stream| {

@@ -67,7 +67,6 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Reports that the attempt has failed.
     pub(crate) fn failed(mut self, error: OpenError) {
         self.result = Err(error);
     }
@@ -133,7 +132,6 @@ pub(crate) fn add(
     Http2::new(&shared)
 }
 
-/// The single exchange of a connection that was opened for it.
 pub(crate) fn alone(net: net::Stream, label: PeerLabel, pool: &Arc<Pool>, env: &Env, params: &Params) -> Http2 {
     Http2::new(&start(net, label, pool, env, params)).alone()
 }

@@ -8,12 +8,10 @@ use storage::Buf;
 
 use crate::buffers::Buffer;
 
-/// Maximum number of pieces per write.
 const PIECES: usize = 64;
 
 #[derive(Debug)]
 enum Piece {
-    /// A number of bytes of `own`.
     Own(usize),
     Body(Buf),
 }
@@ -71,7 +69,6 @@ impl Output {
         }
     }
 
-    /// Writes as much as possible.
     pub fn write(&mut self, write: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<usize> {
         let (mut slices, mut count, mut own_at) = ([IoSlice::new(b""); PIECES], 0, self.own_at);
         for (slot, piece) in slices.iter_mut().zip(&self.pieces) {

@@ -34,13 +34,10 @@ pub(super) enum RequestEnd {
 pub(super) struct Stream {
     pub id: u32,
     waker: Option<Waker>,
-    /// Interim responses that the exchange hasn't taken yet.
     pub interims: VecDeque<Head>,
     interim_count: u32,
-    /// The final response's head, until the exchange takes it.
     pub head: Option<Head>,
     pub is_answered: bool,
-    /// The body's length according to the head.
     pub announced: Option<u64>,
     /// Received bytes of the body that the exchange hasn't taken yet.
     pub body: Buffer,
@@ -82,7 +79,6 @@ impl Stream {
         }
     }
 
-    /// Waits for the connection's task.
     pub fn park<T>(&mut self, cx: &Context<'_>) -> Poll<T> {
         match &mut self.waker {
             Some(waker) => waker.clone_from(cx.waker()),
@@ -124,7 +120,6 @@ impl Stream {
         self.wake();
     }
 
-    /// Ends the response, unless it has ended before.
     pub fn ends(&mut self, end: End) {
         if self.end == End::Open {
             self.end = end;
@@ -136,7 +131,6 @@ impl Stream {
         self.wake();
     }
 
-    /// True if the origin accepts more of the request.
     pub fn takes_more(&self) -> bool {
         self.end == End::Open || self.is_tunnel && self.end == End::Whole
     }

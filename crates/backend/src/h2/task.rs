@@ -15,7 +15,6 @@ use crate::Env;
 use crate::buffers;
 
 const READ_BYTES: usize = 64 * 1024;
-/// Maximum number of reads before the thread's other tasks run.
 const READS: usize = 8;
 
 thread_local! {
@@ -100,7 +99,6 @@ fn read(connection: &mut connection::Connection, cx: &mut Context<'_>) -> bool {
     more
 }
 
-/// Writes as much as the origin accepts.
 fn write(connection: &mut connection::Connection, cx: &mut Context<'_>) {
     while !connection.is_over() {
         if connection.output.is_empty() {

@@ -50,7 +50,6 @@ impl Bed {
         Bed { shared, origin, _pool: pool }
     }
 
-    /// A request without a body.
     fn ask(&self) -> Http2 {
         let mut bereq = Head::new();
         bereq.start_request(b"GET", b"/", b"HTTP/1.1").unwrap();

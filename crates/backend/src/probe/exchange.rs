@@ -11,9 +11,7 @@ use rt::Instant;
 use crate::exchange::{BodyLen, Data, HeadError, Received, RespLimits, SendError};
 use crate::{Exchange, ProbeSpec};
 
-/// Maximum size of a head, in either direction.
 const HEAD_BYTES: usize = 4 * 1024 * 1024;
-/// Maximum number of lines of a head.
 const LINES: u32 = 65_535;
 
 /// Sends the request and reads the whole response. Returns its head, or nothing if there is none.

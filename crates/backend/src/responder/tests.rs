@@ -14,14 +14,12 @@ fn run<F: Future<Output = ()>>(test: F) {
     .unwrap();
 }
 
-/// The fetch's end, and the data that it has received.
 struct Bed {
     exchange: Box<dyn Exchange>,
     beresp: Head,
 }
 
 impl Bed {
-    /// Sends a request, and spawns the responding task.
     fn new<F: Future<Output = Result<(), FailureText>> + 'static>(
         method: &str,
         len: BodyLen,

@@ -11,7 +11,6 @@ use storage::journal::{self, Cut, Journal};
 
 use super::{Ban, BanSpec, Bans, Entry};
 
-/// The journal entry of a ban on the list.
 pub(super) fn entry(ban: &Ban) -> journal::Entry {
     journal::Entry::Ban(journal::Ban {
         seq: ban.seq,
@@ -28,7 +27,6 @@ pub(super) fn told(spec: &BanSpec) -> journal::Entry {
     journal::Entry::Ban(journal::Ban { spec: spec.encode(), ..journal::Ban::default() })
 }
 
-/// A ban that is done.
 pub(super) fn completed(ban: &Ban) -> journal::Entry {
     journal::Entry::Completed { seq: ban.seq, successor: ban.successor.load(Relaxed) }
 }
@@ -52,7 +50,6 @@ impl Ban {
     }
 }
 
-/// A ban list as a former worker left it.
 #[derive(Default)]
 pub(crate) struct KeptBans(VecDeque<Ban>);
 
@@ -67,7 +64,6 @@ impl KeptBans {
         Some(())
     }
 
-    /// Marks a ban as completed.
     pub fn complete(&mut self, seq: u64, successor: u64) {
         let at = self.0.partition_point(|ban| ban.seq < seq);
         if let Some(ban) = self.0.get(at).filter(|ban| ban.seq == seq) {
@@ -76,12 +72,10 @@ impl KeptBans {
         }
     }
 
-    /// The number of the oldest one; 0: there are none.
     pub fn oldest(&self) -> u64 {
         self.0.front().map_or(0, |ban| ban.seq)
     }
 
-    /// Drops the bans before `seq`.
     pub fn drop_before(&mut self, seq: u64) {
         let count = self.0.partition_point(|ban| ban.seq < seq);
         self.0.drain(..count);

@@ -30,14 +30,12 @@ pub(super) struct Lurker {
     idle: f64,
 }
 
-/// The plan of one walk over the index.
 #[derive(Default)]
 struct Pass {
     /// Bans to be tested, newest first.
     bans: Vec<Arc<Ban>>,
     /// The action for objects that stand at a ban: one row for each ban below the first that is tested, newest first.
     rows: Vec<Row>,
-    /// There are objects to be walked over.
     has_objects: bool,
     /// The oldest ban at which a fetch began that was running when the pass was planned. Its object still has the newer
     /// bans before it: they can't be marked as done.
@@ -95,18 +93,14 @@ impl Cache {
         if bans.newest.load(Relaxed) == lurker.planned { lurker.idle } else { 0.0 }
     }
 
-    /// Wakes this once when there is something new for the lurker.
     pub fn wake_lurker_by(&self, waker: Waker) {
         *self.shared().bans.kick.lock() = Some(waker);
     }
 }
 
 enum Step {
-    /// A batch of objects was tested.
     Batch,
-    /// Many objcores were looked at.
     Walked,
-    /// The walk has ended.
     Over,
 }
 

@@ -33,15 +33,11 @@ const CHUNK: usize = 64;
 /// Bans that an object is tested against before others get their turn.
 const SLICE: usize = 512;
 
-/// The result of testing an object against bans.
 pub(crate) enum BanOutcome {
-    /// No ban hits it.
     Clean,
-    /// This ban hits the object.
     Hit(Arc<Ban>),
-    /// More bans have to be tested.
     Unfinished,
-    /// They are more than a lookup may test, up to that number.
+    /// More bans than a lookup may test, up to that number.
     TooMany(u64),
 }
 
@@ -70,9 +66,7 @@ impl Ban {
 pub(crate) struct Bans {
     /// Number of the newest invalidation of any kind.
     seq: AtomicU64,
-    /// Number of the newest ban.
     newest: AtomicU64,
-    /// The journal, which keeps bans and purges for the next worker.
     pub log: Log,
     inner: Lock<List>,
     lurker: Lock<lurker::Lurker>,
@@ -139,12 +133,10 @@ impl Bans {
         self.inner.lock().entries = entries;
     }
 
-    /// Number of the newest invalidation.
     pub fn seq(&self) -> u64 {
         self.seq.load(Acquire)
     }
 
-    /// A number for an invalidation that isn't a ban.
     pub fn next_seq(&self) -> u64 {
         self.seq.fetch_add(1, Release) + 1
     }
@@ -184,7 +176,6 @@ impl Bans {
         }
     }
 
-    /// Counts a ban that is now on the list.
     fn count(&self, ban: &Ban) {
         let main = self.main;
         main.bans.inc();
@@ -193,7 +184,6 @@ impl Bans {
         main.bans_persisted_bytes.add(ban.spec.bytes());
     }
 
-    /// Wakes the lurker to look for work.
     fn kick(&self) {
         let waker = self.kick.lock().take();
         waker.into_iter().for_each(Waker::wake);
@@ -237,7 +227,6 @@ impl Bans {
         }
     }
 
-    /// Stops counting a ban that has left the list.
     fn uncount(&self, ban: &Ban) {
         let main = self.main;
         main.bans.dec();
@@ -254,7 +243,6 @@ impl Bans {
         list.at(seq).pins += 1;
     }
 
-    /// A fetch ended without an object.
     pub fn unpin(&self, oc: &Objcore) {
         let mut list = self.inner.lock();
         let seq = oc.ban_seq.replace(NO_BAN);
@@ -263,7 +251,6 @@ impl Bans {
         entry.pins -= 1;
     }
 
-    /// A fetch has become an object.
     pub fn attach(&self, oc: &Objcore) {
         if base::failpoint::fault("a ban that forgets a running fetch") {
             self.unpin(oc);
@@ -300,7 +287,6 @@ impl Bans {
         true
     }
 
-    /// An object leaves the cache.
     pub fn detach(&self, oc: &Objcore) {
         let mut list = self.inner.lock();
         let seq = oc.ban_seq.replace(NO_BAN);
@@ -470,7 +456,6 @@ impl Cache {
         Ok(())
     }
 
-    /// Adds a parsed ban.
     pub fn ban(&self, spec: BanSpec) {
         let shared = self.shared();
         shared.former.tell(|| kept::told(&spec));

@@ -19,7 +19,6 @@ pub(super) const HEAD_BYTES: u64 = 16;
 /// Longest name of a header field.
 const NAME_LIMIT: usize = 126;
 
-/// Most tests in one ban.
 const TEST_LIMIT: usize = 256;
 
 /// A parsed ban. Its text form (`Display`) is that of `ban.list`.
@@ -83,28 +82,19 @@ pub enum BanError {
     WordCount,
     /// A word between two tests of the CLI's ban.
     NotAnd(String),
-    /// The expression is empty.
     Empty,
-    /// A field without an operator.
     NoOperator,
-    /// An operator without a value.
     NoValue,
     /// A word between two tests of VCL's ban.
     NotAndBetween(String),
-    /// A field that can't be banned on.
     UnknownField(String),
-    /// An operator that the field doesn't take.
     BadOperator {
-        /// The operators that it takes.
         expected: &'static str,
-        /// The word found instead.
         got: String,
     },
     /// The regular expression, in its compiler's words.
     BadRegex(String),
-    /// A duration was expected.
     BadDuration(String),
-    /// More tests than a ban may have.
     TooLong,
 }
 
@@ -208,7 +198,6 @@ impl BanSpec {
         self.tests.iter().any(|test| test.field.is_req())
     }
 
-    /// True if a test looks at the object.
     pub fn has_obj(&self) -> bool {
         self.tests.iter().any(|test| !test.field.is_req())
     }
@@ -227,7 +216,6 @@ impl BanSpec {
             && self.tests.iter().zip(&other.tests).all(|(a, b)| a.says_the_same(b))
     }
 
-    /// True if the ban hits the object. Counts the tests made.
     pub(super) fn matches(
         &self,
         shared: &Shared,

@@ -18,7 +18,6 @@ pub(super) struct Lives {
 }
 
 impl Lives {
-    /// The life that follows.
     pub fn next(mut self, next: Life) -> Lives {
         if self.own == Life::default() {
             // There was none.
@@ -32,13 +31,11 @@ impl Lives {
         Lives { own: next, known: self.known, is_bound: false }
     }
 
-    /// Notes that all stores have the number.
     pub fn bind(&mut self) {
         self.known.clear();
         self.is_bound = true;
     }
 
-    /// The entries that a new journal begins with.
     pub fn entries(&self, clock: &Clock) -> Vec<Entry> {
         let known = self.known.iter().map(|&number| Entry::Known { number });
         let own = Entry::Life(Life { epoch: epoch(clock), ..self.own });

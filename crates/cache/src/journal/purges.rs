@@ -8,7 +8,6 @@ use storage::journal::{Entry, Purge};
 /// Digests whose purges are kept for homes; with more, the journal is given up.
 const MOST_KEPT: usize = 1 << 20;
 
-/// Purges by their numbers.
 #[derive(Default)]
 pub(crate) struct Purges {
     /// May not have reached all objects in memory.
@@ -28,7 +27,6 @@ impl Purges {
         self.open.remove(&seq)
     }
 
-    /// Purges that may not have reached all objects in memory.
     pub fn open(&self) -> &BTreeMap<u64, Entry> {
         &self.open
     }
@@ -72,7 +70,6 @@ impl Purges {
         Purges { open: self.open, ..Purges::default() }
     }
 
-    /// The entries that a new journal begins with.
     pub fn entries(&self) -> impl Iterator<Item = Entry> {
         let kept = self.kept.iter().flat_map(|(&seq, &digest)| {
             [Entry::Purge(Purge { seq, digest, ..Purge::default() }), Entry::Reached { seq }]

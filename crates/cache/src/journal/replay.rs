@@ -8,11 +8,9 @@ use super::lives::{Lives, epoch};
 use super::purges::Purges;
 use crate::ban::KeptBans;
 
-/// The contents of a former worker's journal.
 pub struct Replay {
     pub(super) lives: Lives,
     pub(super) bans: KeptBans,
-    /// Number of the newest invalidation.
     pub(super) newest: u64,
     pub(super) purges: Purges,
     /// Purges by key that have reached all that was in memory.

@@ -33,7 +33,6 @@ pub(super) struct Index {
     link_bytes: usize,
 }
 
-/// The numbers of tags or objects, by a hash.
 struct Parts {
     tables: Box<[HashTable<u32>]>,
     bytes: usize,
@@ -78,12 +77,10 @@ impl Footprint {
 }
 
 impl Index {
-    /// Number of different tags.
     pub fn tags(&self) -> usize {
         self.tags.len()
     }
 
-    /// Number of pairs of a tag and an object.
     pub fn references(&self) -> usize {
         self.references
     }
@@ -96,7 +93,6 @@ impl Index {
         }
     }
 
-    /// Lists an object by its tags, each once.
     pub fn insert(&mut self, oc: &Arc<Objcore>, names: &[Box<[u8]>]) {
         let mut numbers: Vec<u32> = names.iter().map(|name| self.tag(name)).collect();
         numbers.sort_unstable();
@@ -126,7 +122,6 @@ impl Index {
         true
     }
 
-    /// The tags of an object.
     pub fn names_of(&self, address: usize) -> Vec<Box<[u8]>> {
         let found = self.addresses.find(hash_of(address), |number| self.objects.at(number).address() == address);
         let Some(object) = found else { return Vec::new() };
@@ -164,7 +159,6 @@ impl Index {
         self.names.find(self.hasher.hash_one(name), |number| *self.tags.at(number).name == *name)
     }
 
-    /// The number of a tag, which may be a new one.
     fn tag(&mut self, name: &[u8]) -> u32 {
         if let Some(number) = self.number_of(name) {
             return number;
@@ -212,7 +206,6 @@ impl Index {
         self.names.remove(self.hasher.hash_one(&*name), |other| other == number);
     }
 
-    /// Frees the tables of an empty index.
     fn shrink(&mut self) {
         assert!(self.tags.len() == 0, "a tag without objects isn't kept");
         *self = Index { hasher: self.hasher.clone(), ..Index::default() };

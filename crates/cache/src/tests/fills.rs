@@ -13,7 +13,6 @@ fn store(kit: &Kit) -> Arc<Store> {
     kit.cache.stores().all()[0].clone()
 }
 
-/// A fetch whose head is out.
 fn streaming(kit: &Kit, url: &str) -> Busy {
     let mut busy = busy_of(kit.look(url));
     busy.set_head(&store(kit), HEAD, None, &kit.attrs(10.0, 0.0, 0.0, Flags::NONE)).unwrap();

@@ -59,7 +59,6 @@ fn bytes_of(obj: &ObjRef) -> Vec<u8> {
     block_on(read_all(obj)).unwrap()
 }
 
-/// Reads to the end while the home serves each reading late.
 fn read_late(reader: &mut Reader, home: &SimulatedHome) -> Result<Vec<u8>, ReadError> {
     let (bell, mut out) = (Arc::new(Bell::default()), Vec::new());
     loop {

@@ -321,7 +321,6 @@ fn what_is_no_ban_is_not_replayed() {
     assert!(Replay::read(&[ban(3, b""), ban(3, b"")], Life::default()).is_none(), "numbers only rise");
 }
 
-/// An operation on a cache.
 #[derive(Clone, Debug)]
 enum Step {
     Ban(u8),

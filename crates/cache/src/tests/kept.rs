@@ -80,7 +80,6 @@ impl Home for Deaf {
     }
 }
 
-/// A cache with a home, and its journal.
 struct Worker {
     kit: Kit,
     home: Deaf,
@@ -104,7 +103,6 @@ impl Worker {
         Worker { kit, home, file }
     }
 
-    /// The next worker, with another home.
     fn next(self) -> Worker {
         Worker::on(self.file, Deaf::default())
     }

@@ -112,7 +112,6 @@ impl Kit {
         self.cache.look_on(loading, req, self.now(), &LookupOptions::default()).lookup
     }
 
-    /// Evicts all complete objects of the first store.
     pub fn evict_all(&self) -> u64 {
         self.cache.evict(0, u64::MAX, u64::MAX, &mut |_| {})
     }
@@ -150,7 +149,6 @@ impl Kit {
         word(&self.look_as(req))
     }
 
-    /// Bytes held in all stores.
     pub fn held(&self) -> u64 {
         self.cache.stores().all().iter().map(|store| store.used_bytes()).sum()
     }
@@ -291,7 +289,6 @@ pub fn poll<F: Future + Unpin>(future: &mut F, bell: &Arc<Bell>) -> Poll<F::Outp
     std::pin::Pin::new(future).poll(&mut Context::from_waker(&Waker::from(bell.clone())))
 }
 
-/// Reads a whole body.
 pub async fn read_all(obj: &ObjRef) -> Result<Vec<u8>, ReadError> {
     let (mut reader, mut out) = (obj.reader(0), Vec::new());
     while let Some(buf) = reader.next().await? {

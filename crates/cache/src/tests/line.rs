@@ -30,7 +30,6 @@ fn specs(arena: Option<&Arc<File>>, home: Option<&SimulatedHome>, limit: Option<
     specs
 }
 
-/// A file without a name.
 pub fn unnamed() -> Arc<File> {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let name = format!("lacquer-cache-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
@@ -67,7 +66,6 @@ impl Line {
         Line { kit, arena, home: None, limit, params }
     }
 
-    /// A line with a home instead of an arena.
     pub fn at_home(limit: Option<u64>, params: Params) -> Line {
         let home = Some(SimulatedHome::new());
         let kit = Kit::of(&specs(None, home.as_ref(), limit), params.clone());
@@ -78,7 +76,6 @@ impl Line {
         Line { kit: Kit::with(limit, params.clone()), arena: None, home: None, limit, params }
     }
 
-    /// True if something survives this worker.
     pub fn survives(&self) -> bool {
         self.arena.is_some() || self.home.is_some()
     }

@@ -44,7 +44,6 @@ struct Model {
     parked: Vec<Parked>,
     /// Requests that wait for the home.
     loadings: Vec<Read>,
-    /// Clients that follow a body.
     readers: Vec<Reader>,
     /// Step at which each URL was last invalidated.
     invalidated: [usize; 3],

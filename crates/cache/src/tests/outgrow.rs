@@ -27,7 +27,6 @@ fn body() -> &'static [u8] {
     BODY.get_or_init(|| (0..LEN).map(|n| (n % 251) as u8 ^ (n / 251) as u8).collect())
 }
 
-/// A fetch whose head is published.
 fn fetch(kit: &Kit) -> Busy {
     let mut busy = busy_of(kit.look("/"));
     let store = kit.cache.stores().all()[0].clone();

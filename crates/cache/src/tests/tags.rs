@@ -152,7 +152,6 @@ fn a_key_with_many_objects_is_purged_in_steps() {
 }
 
 proptest! {
-    /// Compares the index with a list of objects that is searched from end to end.
     #[test]
     fn the_index_agrees_with_a_plain_list(
         ops in proptest::collection::vec((0u8..4, 0u8..12, proptest::collection::vec(0u8..5, 1..4)), 1..80)

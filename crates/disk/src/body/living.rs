@@ -23,7 +23,6 @@ impl Living {
         self.0.lock().entry(name(record)).or_default().push(Arc::downgrade(body));
     }
 
-    /// One of this record has gone.
     pub(super) fn note_drop(&self, record: Candidate) {
         let mut living = self.0.lock();
         if let Some(bodies) = living.get_mut(&name(record)) {
@@ -34,7 +33,6 @@ impl Living {
         }
     }
 
-    /// A record and its chunks are written elsewhere, as well.
     pub fn move_on(&self, from: Candidate, to: Candidate, chunks: &[Chunk]) {
         let bodies = self.0.lock().remove(&name(from)).unwrap_or_default();
         // After the unlock: the last handle on a body may be among these.

@@ -10,7 +10,6 @@ use super::runs;
 /// Chunks that are read ahead, the one that is wanted included: one operation's are sent while the next one's are read.
 const WINDOW: usize = 2 * runs::MOST;
 
-/// All of them, by number.
 #[derive(Default)]
 pub(super) struct Readers {
     readers: BTreeMap<u64, Reader>,
@@ -56,7 +55,6 @@ impl Readers {
         if has_memory { wanted } else { wanted.start..wanted.start + 1 }
     }
 
-    /// True if any reader wants any of these chunks.
     pub fn want_any(&self, chunks: &Range<usize>) -> bool {
         self.readers.values().any(|reader| {
             let wanted = reader.wanted();
@@ -64,7 +62,6 @@ impl Readers {
         })
     }
 
-    /// A reader waits for the chunk where it is.
     pub fn wait(&mut self, id: u64, waker: &Waker) {
         let reader = self.readers.get_mut(&id).expect("a reader keeps its number");
         match &mut reader.waker {
@@ -73,7 +70,6 @@ impl Readers {
         }
     }
 
-    /// Those who wait for one of these chunks.
     pub fn take_wakers(&mut self, chunks: Range<usize>) -> Vec<Waker> {
         let waiting = self.readers.values_mut().filter(|reader| chunks.contains(&reader.at));
         waiting.filter_map(|reader| reader.waker.take()).collect()

@@ -27,9 +27,8 @@ struct Run {
     end: usize,
     /// The unit of the first entry.
     at: u64,
-    /// The entries, once they have been read.
     entries: Option<Buf>,
-    /// Those that were checked, a bit each.
+    /// Checked entries, a bit each.
     checked: u32,
 }
 
@@ -37,12 +36,10 @@ struct Run {
 pub(super) struct Place {
     id: u64,
     pub chunks: Range<usize>,
-    /// Units on the device.
     pub units: Range<u64>,
 }
 
 impl Runs {
-    /// True if a chunk is in a run.
     pub fn has(&self, number: usize) -> bool {
         self.run(number).is_some()
     }
@@ -57,7 +54,6 @@ impl Runs {
         Some((entry, (!is_checked).then_some(run.id)))
     }
 
-    /// Notes that a chunk's entry in that run is right.
     pub fn note_checked(&mut self, number: usize, id: u64) {
         if let Some((&first, run)) = self.runs.range_mut(..=number).next_back()
             && run.id == id
@@ -121,12 +117,10 @@ impl Runs {
     }
 }
 
-/// True if a chunk lies right behind another.
 fn follows(one: &Chunk, next: &Chunk) -> bool {
     next.generation == one.generation && next.at == after(one)
 }
 
-/// The first unit behind a chunk.
 fn after(chunk: &Chunk) -> u64 {
     chunk.at + part_bytes(chunk.len).div_ceil(UNIT)
 }

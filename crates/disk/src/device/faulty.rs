@@ -8,7 +8,6 @@ use sys::pages::{BLOCK, Pages};
 
 use super::{Device, DeviceError, Done, Op};
 
-/// A fault for the next operations of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) on: On,
@@ -27,11 +26,9 @@ pub(crate) enum On {
 pub(crate) enum What {
     /// The system's number; nothing is done.
     Error(i32),
-    /// The operation doesn't begin before [`Faulty::release`].
     Hold,
     /// A write of so many blocks only, which is reported as a success.
     Torn(usize),
-    /// A flipped bit in the bytes read or written.
     Flip(usize),
 }
 
@@ -57,7 +54,6 @@ impl<D: Device> Faulty<D> {
         self.lock().faults.push_back(fault);
     }
 
-    /// Begins operations that were held.
     pub(crate) fn release(&self) {
         let held = std::mem::take(&mut self.lock().held);
         held.into_iter().for_each(|(op, done)| self.device.start(op, done));

@@ -19,7 +19,6 @@ pub enum Engine {
     /// A ring, or threads where rings are forbidden.
     #[default]
     IfPossible,
-    /// Threads in any case.
     Threads,
 }
 
@@ -32,7 +31,6 @@ pub struct DeviceOptions {
     pub engine: Engine,
     /// Most operations at a time; further ones are refused.
     pub most: u32,
-    /// Longest time of operations.
     pub patience: Patience,
     /// Pool that most pages are taken from: the kernel learns it once where it can. It holds this memory then, all of
     /// it.

@@ -39,13 +39,10 @@ struct Local {
     device: Arc<Shared>,
     work: RefCell<Work>,
     waker: RefCell<Waker>,
-    /// The task that runs the ring has been woken.
     is_woken: Cell<bool>,
 }
 
-/// The ring, and who waits for what is in it.
 struct Work {
-    /// The ring, until the end.
     ring: Option<Ring>,
     /// Waiting callbacks by tag.
     waiting: Vec<Option<Done>>,
@@ -185,7 +182,6 @@ impl Work {
         self.waiting[tag].take()
     }
 
-    /// Takes all waiting callbacks, as the ring runs no more.
     fn take_waiting(&mut self) -> Vec<Done> {
         self.vacant.clear();
         self.waiting.iter_mut().filter_map(Option::take).collect()

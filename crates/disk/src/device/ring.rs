@@ -17,7 +17,6 @@ use sys::uring::{Bell, Ended, Job, Ring};
 
 use super::{Device, DeviceError, Done, Ends, IS_DEVICES, Op, answer, local, stated};
 
-/// A file or block device that a ring reads and writes.
 #[derive(Debug)]
 pub struct RingDevice {
     len: u64,
@@ -44,11 +43,9 @@ struct Queue {
     is_closing: bool,
 }
 
-/// State of the thread: the ring, and the callbacks for what is in it.
 struct Work {
     ring: Ring,
     shared: Arc<Shared>,
-    /// Waiting callbacks by tag.
     waiting: Vec<Option<Done>>,
     vacant: Vec<usize>,
 }
@@ -95,7 +92,6 @@ impl RingDevice {
         Ok(RingDevice { len, is_registered, shared, bell, ends })
     }
 
-    /// True if the kernel knows the pool's memory.
     pub fn is_registered(&self) -> bool {
         self.is_registered
     }
@@ -156,7 +152,6 @@ impl Shared {
         }
     }
 
-    /// Drops operations that haven't begun.
     fn close(&self) {
         self.is_closed.store(true, SeqCst);
         let locals = std::mem::take(&mut *self.locals.lock().unwrap_or_else(PoisonError::into_inner));

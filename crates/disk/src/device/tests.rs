@@ -16,7 +16,6 @@ pub(crate) fn path() -> PathBuf {
     std::env::temp_dir().join(format!("lacquer-device-{}-{number}", std::process::id()))
 }
 
-/// A file of so many blocks without a name.
 pub(crate) fn file(blocks: u64) -> BlockFile {
     let path = path();
     let bytes = Some(blocks * BLOCK as u64);
@@ -25,7 +24,7 @@ pub(crate) fn file(blocks: u64) -> BlockFile {
     file
 }
 
-/// The same with the threads, and with a ring where there are rings.
+/// Runs `test` with the threads, and with a ring where there are rings.
 fn with_each(test: impl Fn(&dyn Device)) {
     let file = Arc::new(file(64));
     test(&Threads::new(file.clone(), 4).unwrap());

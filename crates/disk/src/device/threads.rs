@@ -14,7 +14,6 @@ use super::{Device, DeviceError, Done, Ends, IS_DEVICES, Op, answer, stated};
 /// Enough for what a thread does when an operation has ended.
 const STACK_BYTES: usize = 256 << 10;
 
-/// A file or block device that threads read and write.
 #[derive(Debug)]
 pub struct Threads {
     shared: Arc<Shared>,

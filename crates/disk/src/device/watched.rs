@@ -33,12 +33,9 @@ pub struct DeviceCounts {
     pub reads: u64,
     pub writes: u64,
     pub syncs: u64,
-    /// Bytes of those reads.
     pub read_bytes: u64,
-    /// Bytes of those writes.
     pub written_bytes: u64,
     pub errors: u64,
-    /// Operations that took longer than they may.
     pub stalls: u64,
     /// Operations that were refused: too many in progress, or not whole blocks of the device.
     pub refused: u64,
@@ -107,7 +104,6 @@ impl Kind {
 }
 
 impl<D: Device> Watched<D> {
-    /// Bounds a device to `most` operations at a time.
     pub fn new(device: D, most: usize, patience: Patience) -> Watched<D> {
         let places =
             Places { all: (0..most).map(|_| Place::Vacant).collect(), vacant: (0..most as u32).rev().collect() };

@@ -23,7 +23,6 @@ pub const FIRST_SEGMENT: u64 = 2 * BLOCK as u64;
 /// The part of a digest that tables and removals carry; of SHA-256, 128 bits tell all objects apart.
 pub type Key = [u8; 16];
 
-/// The part of a digest that is a key.
 pub fn key_of(digest: &[u8; 32]) -> Key {
     let mut key = [0; 16];
     key.copy_from_slice(&digest[..16]);

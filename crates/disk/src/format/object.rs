@@ -6,9 +6,7 @@ use super::entry::HEAD;
 use super::words::{PutWords, Words};
 use super::{CHUNK, checksum};
 
-/// Bytes of the fixed fields.
 const FIELDS: usize = 128;
-/// Bytes of a line of the table of chunks.
 const CHUNK_LINE: usize = 24;
 /// The most bytes that the texts of an object may have together.
 pub const MOST_TEXT: usize = 4 << 20;
@@ -19,7 +17,6 @@ pub const MOST_ENTRY: u64 = 8 << 20;
 /// Fixed fields of a record. Times are seconds since 1970.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Fields {
-    /// The hash of the request.
     pub digest: [u8; 32],
     pub xid: u64,
     /// The number of the newest invalidation that it has been judged by, or that was known when its fetch began.
@@ -49,9 +46,7 @@ impl Fields {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Texts<'a> {
     pub head: &'a [u8],
-    /// The names of the fields that it varies by.
     pub spec: &'a [u8],
-    /// The values that these had.
     pub values: &'a [u8],
     pub aux: &'a [u8],
     pub tags: &'a [u8],
@@ -62,16 +57,13 @@ impl<'a> Texts<'a> {
         [self.head, self.spec, self.values, self.aux, self.tags]
     }
 
-    /// Bytes of all of them.
     pub fn bytes(&self) -> usize {
         self.all().iter().map(|text| text.len()).sum()
     }
 }
 
-/// Place of a chunk of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunk {
-    /// The generation of its segment.
     pub generation: u64,
     /// The unit of its entry; 0: it follows the table.
     pub at: u64,
@@ -80,7 +72,6 @@ pub struct Chunk {
     pub sum: u32,
 }
 
-/// A record as it was read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Record<'a> {
     pub fields: Fields,
@@ -96,7 +87,6 @@ pub fn encoded_len(texts: &Texts<'_>, chunks: usize) -> usize {
     FIELDS + texts.bytes() + chunks * CHUNK_LINE
 }
 
-/// The record up to its body, which is appended as it is.
 pub fn encode(store_id: u64, fields: &Fields, texts: &Texts<'_>, chunks: &[Chunk]) -> Vec<u8> {
     let len = encoded_len(texts, chunks.len());
     let mut out = Vec::with_capacity(len);

@@ -7,17 +7,14 @@ use super::words::{PutWords, Words};
 
 pub const BYTES: usize = 32;
 
-/// Objects that are removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Removal {
     /// All objects of this key that know no invalidation of the number `before` or a later one.
     Key {
         key: Key,
-        /// The number of the invalidation.
         before: u64,
     },
     Record {
-        /// The generation of its segment.
         generation: u64,
         at: u64,
     },

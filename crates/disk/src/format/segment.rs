@@ -11,7 +11,6 @@ use super::{BLOCK, Key, checksum, removal, removal::Removal};
 const HEAD_MAGIC: &[u8; 8] = b"LQSEGMNT";
 const END_MAGIC: &[u8; 8] = b"LQSEGEND";
 
-/// Bytes of a line of the table.
 pub const LINE: usize = 40;
 
 /// The generation in a segment's first block, if the store `store_id` has written that there.
@@ -23,7 +22,6 @@ pub fn decode_head(block: &[u8], store_id: u64, index: u32) -> Option<u64> {
     (is_ours && is_whole && own_index == index && generation != 0).then_some(generation)
 }
 
-/// A segment's first block.
 pub fn encode_head(store_id: u64, index: u32, generation: u64) -> Vec<u8> {
     let mut out = HEAD_MAGIC.to_vec();
     out.put_u64(store_id);
@@ -35,16 +33,13 @@ pub fn encode_head(store_id: u64, index: u32, generation: u64) -> Vec<u8> {
     out
 }
 
-/// A line of the table: what the index wants of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line {
     pub key: Key,
     pub ban_seq: u64,
     /// The unit of its entry, counted from the segment's first.
     pub offset: u32,
-    /// The second from which on nobody wants it.
     pub expiry: u32,
-    /// Units of its entry.
     pub units: u32,
     /// Bytes of its body in KB, rounded up.
     pub body_kb: u32,
@@ -66,7 +61,6 @@ impl Line {
     }
 }
 
-/// The last block, and the last but one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Trailer {
     pub generation: u64,
@@ -77,7 +71,6 @@ pub struct Trailer {
     /// Number of removals in each of the two copies.
     pub removals: u32,
     pub removals_sum: u32,
-    /// The least `ban_seq` of the table.
     pub least_ban_seq: u64,
     /// The generation whose end was on stable storage before this one's was begun; 0: none.
     pub previous: u64,
@@ -86,7 +79,6 @@ pub struct Trailer {
 /// Offsets of a footer's parts, in bytes from its first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parts {
-    /// The two copies of the removals.
     pub removals: [u64; 2],
     pub trailers: [u64; 2],
     pub len: u64,

@@ -25,14 +25,10 @@ pub struct Superblock {
     pub journal: u64,
 }
 
-/// Content of a block that should be a superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// A superblock of this version.
     Ours(Superblock),
-    /// One of a version that this program doesn't know.
     OtherVersion(u32),
-    /// One whose checksum is wrong.
     Damaged,
     Blank,
     Foreign,
@@ -60,7 +56,6 @@ impl Superblock {
         FIRST_SEGMENT + self.segment_bytes * u64::from(index)
     }
 
-    /// The segment that a unit of the device is in.
     pub fn segment_at(&self, unit: u64) -> Option<u32> {
         let index = (unit.checked_mul(UNIT)?).checked_sub(FIRST_SEGMENT)? / self.segment_bytes;
         u32::try_from(index).ok().filter(|&index| index < self.segments)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Little-endian words, one after the other.
 
-/// Takes words from the front of some bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a>(pub &'a [u8]);
 

@@ -5,14 +5,12 @@
 
 use sys::words::Words;
 
-/// The index's entry for a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot {
     /// Unit of the record, 40 bits, never 0.
     pub at: u64,
     /// Blocks that it touches, 255 for more.
     pub blocks: u8,
-    /// The second from which on nobody wants it.
     pub expiry: u32,
     /// Number of uses since it was written, at most [`MOST_USE`].
     pub used: u8,
@@ -23,7 +21,6 @@ pub(crate) const MOST_USE: u8 = 3;
 const AT_BITS: u32 = 40;
 /// A shard grows by one part in so many, and by whole pages.
 const GROWTH: usize = 8;
-/// Slots on a page.
 const PAGE: usize = Words::PAGE / 2;
 /// Room behind the last place for what is pushed beyond it.
 const TAIL: usize = 8;
@@ -61,7 +58,6 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Slots with that tag.
     pub fn of_tag(&self, tag: u32) -> impl Iterator<Item = Slot> {
         self.run(tag).filter(move |&&packed| tag_of(packed) == tag).map(|&packed| slot_of(packed))
     }
@@ -136,7 +132,6 @@ impl Shard {
         Some(removed)
     }
 
-    /// Changes one in its place. Whether it is there.
     pub fn update(&mut self, tag: u32, at: u64, change: impl FnOnce(&mut Slot)) -> bool {
         let Some(position) = self.position(tag, |slot| slot.at == at) else { return false };
         let mut slot = slot_of(self.slots()[position]);
@@ -145,7 +140,6 @@ impl Shard {
         true
     }
 
-    /// Takes out what isn't to stay, and says how many.
     pub fn retain(&mut self, stays: impl Fn(&Slot) -> bool) -> usize {
         let mut removed = 0;
         for packed in self.slots_mut().iter_mut().filter(|packed| !is_gap(**packed)) {

@@ -23,14 +23,11 @@ use crate::tests::simulated::Simulated;
 pub const NOW: u32 = 1_000_000;
 pub const SEGMENT: u64 = 192 << 10;
 
-/// The model's knowledge of a version of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
-    /// The version may be found.
     Live,
     /// Removed by its name: it isn't found in this life of the process.
     Removed,
-    /// The version is removed for good.
     Dead,
 }
 
@@ -69,7 +66,6 @@ pub fn digest_of(name: u8) -> [u8; 32] {
     digest
 }
 
-/// The bytes of a version: no two have the same.
 pub fn bytes_of(name: u8, version: usize, len: usize) -> Vec<u8> {
     let mut dice = Dice::new(u64::from(name) << 32 | version as u64);
     let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| dice.word().to_le_bytes()).collect();
@@ -137,7 +133,6 @@ impl Bed {
         removed.for_each(|version| version.life = Life::Live);
     }
 
-    /// Lets the store work until nothing moves any more.
     pub fn settle(&mut self) {
         while self.step() {}
     }
@@ -176,7 +171,6 @@ impl Bed {
         bed
     }
 
-    /// Puts an object and lets the store work meanwhile.
     pub fn put(&mut self, name: u8, len: usize) -> Result<Candidate, Refused> {
         self.put_with(name, len, |bed| {
             if bed.dice.one_in(3) {
@@ -185,7 +179,6 @@ impl Bed {
         })
     }
 
-    /// Puts an object while the store does nothing.
     pub fn put_at_once(&mut self, name: u8, len: usize) -> Result<Candidate, Refused> {
         self.put_with(name, len, |_| {})
     }
@@ -212,7 +205,6 @@ impl Bed {
         put.finish(&fields_of(name, ban_seq), &texts)
     }
 
-    /// An invalidation, acknowledged at once.
     pub fn purge(&mut self, name: u8) {
         self.seq += 1;
         self.journal.push((name, self.seq));
@@ -279,7 +271,6 @@ impl Bed {
         self.restart(image);
     }
 
-    /// Another process begins on that image.
     pub fn restart(&mut self, image: Vec<u8>) {
         self.driver = None;
         self.device = Simulated::new(image);

@@ -38,13 +38,11 @@ pub struct Simulated {
 
 #[derive(Default)]
 struct State {
-    /// Content on stable storage.
     stable: Vec<u8>,
     /// Blocks not yet on stable storage: the versions with the time of their writing.
     unsynced: BTreeMap<u64, Vec<(u64, Vec<u8>)>>,
     time: u64,
     queue: Vec<Queued>,
-    /// Number of operations whose process is gone.
     orphans: usize,
     fault: Option<(Kind, Fault)>,
     /// Bytes of the medium that can't be written.
@@ -70,12 +68,10 @@ impl Simulated {
         Arc::new(Simulated { state: Mutex::new(State { stable: image, ..State::default() }) })
     }
 
-    /// Makes all operations of a kind go wrong from now on.
     pub fn set_fault(&self, fault: Option<(Kind, Fault)>) {
         self.state.lock().fault = fault;
     }
 
-    /// Makes all writes to these bytes fail from now on.
     pub fn spoil(&self, bytes: Range<u64>) {
         self.state.lock().spoilt = bytes;
     }
@@ -109,7 +105,6 @@ impl Simulated {
         state.orphans = state.queue.len();
     }
 
-    /// True if some of that is still to come.
     pub fn has_orphans(&self) -> bool {
         self.state.lock().orphans > 0
     }
@@ -149,7 +144,6 @@ impl Simulated {
         self.state.lock().stable = image;
     }
 
-    /// The content after everything has ended.
     pub fn image(&self) -> Vec<u8> {
         let mut state = self.state.lock();
         let end = state.time;
@@ -223,7 +217,6 @@ impl State {
         }
     }
 
-    /// Moves to stable storage what was written up to that time.
     fn settle(&mut self, time: u64) {
         let stable = &mut self.stable;
         self.unsynced.retain(|block, versions| {

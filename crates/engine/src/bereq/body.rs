@@ -48,17 +48,16 @@ impl OriginExchange {
 /// Bytes that are copied in about a microsecond to where nothing has been yet.
 const NEW_BYTES_A_MICRO: usize = 3000;
 
-/// Whether each event of the body is for its reader as soon as it comes: a packer mustn't hold any back.
+/// True if the reader wants each event of the body as soon as it comes. A compressor mustn't hold any back.
 fn is_event_stream(beresp: &Head) -> bool {
     let kind = beresp.get(names::CONTENT_TYPE).unwrap_or_default().split(|c| *c == b';').next();
     kind.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
 }
 
-/// Why a body can't go on.
 pub(super) enum BodyFailure {
-    /// Already logged.
+    /// A failure that is logged already.
     Logged,
-    /// So is this: its connection broke off, and what came before is good.
+    /// The connection broke off. This is logged already, and the bytes that came are good.
     Cut,
     /// The only client is gone: end in good order.
     Unwanted,
@@ -168,7 +167,6 @@ impl Bereq {
         }
     }
 
-    /// `beresp.filters` with what modules injected.
     pub(super) fn filter_list(&self) -> FilterList {
         let coding = || self.beresp_coding().filter(|&coding| self.params.supported_codings().can_undo(coding));
         self.settings.filters.complete_list(Side::Fetch, || self.default_filters(), coding)
@@ -178,7 +176,6 @@ impl Bereq {
         Coding::of_content(self.beresp.joined(names::CONTENT_ENCODING).as_deref())
     }
 
-    /// The default of `beresp.filters`.
     fn default_filters(&self) -> FilterList {
         default_fetch(FetchFacts {
             has_body: self.has_body(),
@@ -195,7 +192,6 @@ impl Bereq {
         })
     }
 
-    /// How hard the body is packed, and how long it is.
     fn pack_params(&self) -> PackParams {
         let bytes = match self.link.as_ref().map(|link| link.body) {
             Some(BodyStatus::Length(bytes)) => Some(bytes),
@@ -204,7 +200,7 @@ impl Bereq {
         PackParams { bytes, ..crate::forms::pack_params(&self.params) }
     }
 
-    /// What VCL wants of a coding that this server may not be set up to make.
+    /// Switches an encoding on or off for VCL. This server may not be set up to make it.
     pub(super) fn set_coding(&mut self, var: Var, is_on: bool) {
         let supported = self.params.supported_codings();
         let (slot, needed) = match var {
@@ -246,7 +242,6 @@ impl Bereq {
         Ok((opened.chain, flags, opened.is_esi))
     }
 
-    /// Stores what the filters found out about the body.
     async fn store_aux_attrs(&mut self, chain: &mut Chain) -> Result<(), BodyFailure> {
         let program = chain.take_esi();
         let gzip_bits = chain.gzip_bits().filter(|bits| bits.stop > 0);
@@ -287,7 +282,6 @@ impl Bereq {
         Ok(())
     }
 
-    /// The auxiliary attributes of the object whose body is taken over.
     fn take_over_aux_attrs(&mut self, stale: &ObjRef) -> Result<(), BodyFailure> {
         let reason = self.cacheability.reason().map(<[u8]>::to_vec);
         let aux_attrs = AuxAttrs { reason: reason.as_deref(), ..AuxAttrs::read(stale.aux_attrs()) };
@@ -371,7 +365,7 @@ impl Bereq {
         }
     }
 
-    /// The body is complete: what is behind it goes to who alone gets it.
+    /// Logs the trailers of a complete body, and leaves those of an uncacheable one to the only client.
     fn leave_trailers(&mut self, link: &OriginExchange) {
         let Some(trailers) = link.conn.trailers() else { return };
         BERESP.log_fields(trailers, &mut self.log);
@@ -383,7 +377,8 @@ impl Bereq {
         }
     }
 
-    /// What comes next of the body. Its origin is asked for more when there is room for that. `says_dry`: it is a part where nothing is at hand.
+    /// Receives the next piece of the body. The origin is asked for more when there is room. With `says_dry`, returns
+    /// an empty part where nothing is at hand.
     async fn next_data(&mut self, link: &mut OriginExchange, says_dry: bool) -> Result<Data, BodyFailure> {
         if link.conn.is_drained() && !self.has_room(link).await {
             return Err(BodyFailure::Unwanted);
@@ -467,7 +462,6 @@ impl Bereq {
         }
     }
 
-    /// One step of the filters, and what they made.
     fn keep_some(
         &mut self,
         chain: &mut Chain,

@@ -26,7 +26,6 @@ use crate::httplog::BEREQ;
 use crate::req::verdict::FoundKind;
 use crate::vars;
 
-/// Keys that VCL may give one object.
 pub(super) const MAX_TAGS: usize = 10_000;
 
 impl Ctx for Bereq {
@@ -343,7 +342,6 @@ impl Bereq {
         self.log.last().since(self.object.t_origin).max(0.0)
     }
 
-    /// Sets one of the three lives and logs it.
     fn set_life(&mut self, value: &Value, change: impl FnOnce(&mut Times, f64)) -> Result<(), Failure> {
         let Value::Duration(seconds) = value else { return Err(vars::wrong(value)) };
         change(&mut self.object.times, *seconds);
@@ -367,7 +365,6 @@ impl Bereq {
         self.engine.store_named(&name?).cloned()
     }
 
-    /// The fetch as its director sees it.
     fn choice(&mut self) -> Choice<'_> {
         Choice {
             sess: &self.sess,
@@ -386,7 +383,6 @@ impl Bereq {
         director.resolve(&self.choice())
     }
 
-    /// Asks the director for a backend; says in the log when there is none.
     pub(super) fn find_backend(&mut self) -> Option<Arc<Backend>> {
         let director = self.director.take();
         let found = reach::find(director.as_ref(), &self.choice());

@@ -110,7 +110,6 @@ impl Bereq {
         }
     }
 
-    /// Why the error is made.
     fn cause_of_error(&mut self) -> Option<Cause> {
         let cause = match self.made.take_cause() {
             Some(of_vcl) if self.received_status == 0 => *of_vcl,

@@ -46,7 +46,7 @@ impl Bereq {
         }
     }
 
-    /// Whether it is given up when its client goes.
+    /// True if the fetch is given up when its client goes.
     pub(super) fn may_end(&self) -> bool {
         self.cacheability.is_uncacheable() && (self.can_be_reset || matches!(self.head.method(), b"GET" | b"HEAD"))
     }
@@ -119,7 +119,6 @@ impl Bereq {
         self.exchange_with(&backend).await
     }
 
-    /// Exchanges heads with it.
     pub(super) async fn exchange_with(&mut self, backend: &Arc<Backend>) -> Result<(), ()> {
         let mut new_connection = false;
         loop {
@@ -212,7 +211,6 @@ impl Bereq {
         Ok(())
     }
 
-    /// A connection that isn't at hand.
     async fn connect(&mut self, backend: &Backend, opts: ConnectOpts<'_>) -> Result<Conn, ()> {
         let ends = crate::vars::proxy_ends(&self.sess);
         let opts = ConnectOpts { connect_timeout: self.limits.connect(), ends, ..opts };
@@ -225,7 +223,7 @@ impl Bereq {
             .map_err(|error| self.blame_backend(error.fault()))
     }
 
-    /// What the answer means: times, and a 304 made whole. `Err` is the step to go to instead of VCL.
+    /// Interprets the response: sets its times, and completes a 304. `Err` is the step to go to instead of VCL.
     fn judge(&mut self) -> Result<(), Step> {
         self.judge_slice()?;
         let now = self.t_resp;
@@ -251,7 +249,6 @@ impl Bereq {
         Ok(())
     }
 
-    /// How long it is good for, as its fields say.
     pub(super) fn take_lives(&mut self) {
         self.take_lives_of_fields();
         self.take_owner_lives();
@@ -287,7 +284,7 @@ impl Bereq {
         };
     }
 
-    /// What `negative_ttl` says of an answer that says nothing of its own life.
+    /// Shortens the lifetime as `negative_ttl` says, for a response that doesn't give one itself.
     pub(super) fn shorten_negative(&mut self, fresh: &mut Freshness) {
         let Some(ttl) = negative_ttl::of(&self.params.negative_ttl, self.beresp.status()) else { return };
         if freshness::is_said(&self.beresp) {
@@ -415,7 +412,6 @@ impl Bereq {
         self.merge_fields(old)
     }
 
-    /// Those fields of a stored head that the answer doesn't have.
     pub(super) fn merge_fields(&mut self, old: &Head) -> Result<(), message::LostHeader> {
         let own = self.beresp.len();
         for field in old.iter() {
@@ -493,12 +489,10 @@ impl Bereq {
         Ok(())
     }
 
-    /// Whether VCL is to say which head the revalidated object has.
     fn asks_about_stale_head(&self) -> bool {
         self.revalidated.as_ref().is_some_and(|revalidated| revalidated.old_head.is_some())
     }
 
-    /// Whether VCL wants no more of a 304 than its lives.
     pub(super) fn keeps_stale_head(&self) -> bool {
         self.revalidated.as_ref().is_some_and(|revalidated| revalidated.keeps_head)
     }
@@ -507,7 +501,6 @@ impl Bereq {
         self.cacheability.pass_from_now_on();
     }
 
-    /// Whether the answer has a body that may be unread.
     pub(crate) fn has_body(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.body != BodyStatus::None)
     }

@@ -18,11 +18,10 @@ use crate::req::lookup::LookupRequest;
 use crate::shared::Engine;
 use crate::slices::{self, SliceSet};
 
-/// What VCL is still to be asked about: the lives that the updated object would have are the fetch's meanwhile.
+/// An update that VCL hasn't decided on yet. Meanwhile the fetch has the times that the updated object would have.
 #[derive(Debug)]
 pub(crate) struct HeadUpdate {
     stored: ObjRef,
-    /// The fetch's own.
     times: Times,
     t_origin: base::Real,
 }
@@ -85,7 +84,6 @@ impl Bereq {
         self.head_update = Some(Box::new(HeadUpdate { stored, times, t_origin }));
     }
 
-    /// The stored head with what this answer says.
     fn updated_head(&mut self, stored: &ObjRef) -> Option<Head> {
         let old = self.comparable(stored).filter(|old| old.is_status(200))?;
         let updated = rfc9111::updated(&old, &self.beresp);

@@ -71,7 +71,6 @@ pub use start::{Mode, start};
 use state::{Cacheability, NewObject, Revalidation, Settings, TimeLimits};
 use upload::Upload;
 
-/// Where a fetch is.
 #[derive(Debug)]
 pub(crate) enum Step {
     Start,
@@ -88,11 +87,10 @@ pub(crate) enum Step {
 /// An exchange with a backend, as far as it has come.
 pub(crate) struct OriginExchange {
     pub conn: Conn,
-    /// The response's body.
     pub body: BodyStatus,
-    /// Why the connection can't be used again.
+    /// The reason why the connection can't be used again.
     pub close: Option<SessClose>,
-    /// What is still sent of the request while its response comes.
+    /// The rest of the request that is sent while its response comes.
     pub upload: Option<Upload>,
 }
 
@@ -102,7 +100,6 @@ impl OriginExchange {
     }
 }
 
-/// The body that goes to the backend.
 #[derive(Clone)]
 pub(crate) enum BereqBody {
     None,
@@ -110,17 +107,17 @@ pub(crate) enum BereqBody {
     Lent(ReqBody),
     /// Kept by `std.cache_req_body`.
     Cached(Rc<Vec<Buf>>),
-    /// It went out once and can't be had again.
+    /// The body was sent once and can't be had again.
     Gone,
 }
 
-/// A fetch.
+/// A fetch: a backend request with all its tries.
 pub struct Bereq {
     pub(crate) sess: Rc<Sess>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Arc<LoadedVcl>,
-    /// What runs its VCL, from the first subroutine on.
+    /// The machine that runs its VCL, from the first subroutine on.
     pub(crate) machine: Option<Box<Machine>>,
     pub(crate) log: TxnLog,
     pub(crate) vxid: Vxid,
@@ -128,31 +125,29 @@ pub struct Bereq {
     pub(crate) original: Head,
     pub(crate) beresp: Head,
     pub(crate) busy: Option<Busy>,
-    /// Who wants to hear interim responses.
+    /// The client's side, if it wants to hear interim responses.
     pub(crate) interims: Option<Interims>,
-    /// Who is sent the fields behind the body, if nobody else gets the response.
+    /// The client's side, if it gets the trailers and nobody else gets the response.
     pub(crate) trailers: Option<Trailers>,
     /// The handshake of the client whose early data asked for it.
     pub(crate) early: Option<Rc<Handshaking>>,
     pub(crate) stale: Option<ObjRef>,
     pub(crate) digest: Digest,
-    /// What that is an alias of.
     pub(crate) alias: Option<Box<Alias>>,
     /// The number of times that the client's request was here before (`crate::loops`).
     pub(crate) rounds: usize,
     pub(crate) client_identity: Option<Text>,
     pub(crate) body: BereqBody,
-    /// Why a second try is impossible.
+    /// The reason why a second try is impossible.
     pub(crate) no_retry: Option<&'static str>,
     pub(crate) mode: Mode,
-    /// Its client can take the request back, whatever that asks for.
+    /// True if the client can take the request back, whatever it asks for.
     pub(crate) can_be_reset: bool,
-    /// What its request's lookup had found.
+    /// Result of the request's lookup.
     pub(crate) found: FoundKind,
     pub(crate) cacheability: Cacheability,
     /// The worker of a class that it holds until it ends.
     pub(crate) place: Option<Box<Place>>,
-    /// Its place among those in progress.
     pub(crate) _slot: Slot,
     pub(crate) _open: crate::current::OpenTransaction,
     pub(crate) director: Option<Arc<dyn Director>>,
@@ -164,34 +159,31 @@ pub struct Bereq {
     pub(crate) t_resp: Real,
     /// Status of the response whose head has come; 0 before.
     pub(crate) received_status: u16,
-    /// Why there is an error to be made instead of a response.
+    /// The reason for making an error instead of a response.
     pub(crate) cause: Option<Box<Cause>>,
-    /// The second tier.
     pub(crate) peer: peer::PeerState,
     /// `bereq.rfc9111`: that RFC says what becomes of the response.
     pub(crate) rfc9111: bool,
-    /// What it has against storing the response, unless VCL says otherwise.
+    /// The reason for not storing the response, unless VCL says otherwise.
     pub(crate) refusal: Option<::message::rfc9111::Refusal>,
-    /// What is stored gets the fields of this answer to HEAD.
+    /// The update of a stored object by this response to HEAD.
     pub(crate) head_update: Option<Box<HeadUpdate>>,
     pub(crate) object: NewObject,
     pub(crate) settings: Settings,
-    /// How far it is one of slices.
     pub(crate) slicing: Slicing,
-    /// How far it has to do with parts.
     pub(crate) parting: Parting,
-    /// What its client has asked for, if that is a range.
+    /// The client's request head, if it asks for a range.
     pub(crate) client: Option<Box<Head>>,
     pub(crate) slice_settings: SliceSettings,
     /// Bytes of its slice that are still to come.
     pub(crate) slice_left: Option<u64>,
-    /// What a 304 has made of it.
+    /// Result of a revalidation that brought a 304.
     pub(crate) revalidated: Option<Revalidation>,
     pub(crate) retries: u32,
     pub(crate) made: SyntheticResponse,
     /// VCL asked for the error: it isn't a failed fetch.
     pub(crate) error_is_asked_for: bool,
-    /// Its VCL has banned or purged something, and nobody has waited yet for that to be kept.
+    /// True if its VCL has banned or purged something and nobody has waited yet for that to be durable.
     pub(crate) has_invalidated: bool,
     pub(crate) task: Privates,
     /// Bytes of the exchanges that are over.
@@ -202,7 +194,6 @@ impl Bereq {
     /// Bytes of one, heads and buffers aside.
     pub const BYTES: usize = size_of::<Self>();
 
-    /// Runs the fetch to its end.
     pub(crate) async fn run(&mut self) {
         let mut step = Step::Start;
         crate::current::work_for(self.sess.client.get(), self.vxid, self.head.url());
@@ -244,7 +235,7 @@ impl Bereq {
         }
     }
 
-    /// Its worker is free again, for the next one of the class.
+    /// Frees the worker for the next request of the class.
     fn leave_class(&mut self) {
         let Some(place) = self.place.take() else { return };
         if let Some((class, waited, service)) = place.account() {
@@ -252,7 +243,6 @@ impl Bereq {
         }
     }
 
-    /// Runs a subroutine of VCL to its end.
     pub(crate) async fn vcl(&mut self, method: Method) -> Action {
         let mut machine = self.machine.take().unwrap_or_else(pool::machine);
         machine.start(&self.vcl, method);
@@ -316,7 +306,6 @@ impl Bereq {
         }
     }
 
-    /// Notes that the backend is to blame.
     pub(crate) fn blame_backend(&mut self, fault: Fault<'_>) {
         let cause = Cause::of_fault(fault, &self.params);
         self.cause = Some(Box::new(cause.at(self.backend.as_deref(), &self.params)));
@@ -331,7 +320,6 @@ impl Bereq {
         }
     }
 
-    /// Logs why the fetch fails.
     pub(crate) fn fetch_error(&mut self, text: &str) {
         self.log.put(Tag::FetchError, text.as_bytes());
     }

@@ -64,8 +64,9 @@ impl Bereq {
         Err(())
     }
 
-    /// Its store has no room. Better a short-lived object than a failed request; but what the operator has bounded stays so. One that
-    /// isn't short goes by way of Transient to its client, if it streams: no faster than that reads.
+    /// Salvages an object for which its store has no room: a short-lived object is better than a failed request, but
+    /// limits set by the operator stay. A body that isn't short passes through Transient to its client if it streams,
+    /// no faster than the client reads.
     fn salvage(
         &mut self,
         store: &Store,
@@ -109,7 +110,7 @@ impl Bereq {
         }
     }
 
-    /// Whether the store has room, or could make it, for a head of that length and the body as it was announced. The body of a
+    /// True if the store has room, or could make it, for a head of that length and the body as announced. The body of a
     /// 304 may be there already, and one that is passed on isn't kept.
     fn may_fit(&mut self, store: &Arc<Store>, head: usize) -> bool {
         let is_stored = self.revalidated.is_none() && !self.cacheability.is_uncacheable();
@@ -193,7 +194,7 @@ impl Bereq {
         self.add_tags(&tags)
     }
 
-    /// What was evicted to make room.
+    /// Logs evictions that made room.
     pub(super) fn log_events(&mut self) {
         for event in self.busy().take_events() {
             self.log.putf(Tag::ExpKill, format_args!("{event}"));
@@ -240,7 +241,7 @@ impl Bereq {
         self.cacheability.set_reason(&text);
     }
 
-    /// What is known of the object beside what the filters made of its `body`.
+    /// Flags of the object: those of the `body` from the filters, and all others.
     fn object_flags(&mut self, body: Flags) -> Flags {
         let has_validator = self.beresp.has(names::LAST_MODIFIED) || self.beresp.has(names::ETAG);
         let reuse = self.cacheability.reuse(self.beresp.is_status(200) && has_validator);

@@ -31,7 +31,7 @@ use crate::parts::{Joined, Parts, Wanted};
 use crate::req::Req;
 use crate::slices::Validator;
 
-/// How far the fetch has to do with parts: see the module.
+/// State of the fetch with respect to parts; see the module.
 #[derive(Debug, Default)]
 pub(crate) enum Parting {
     #[default]
@@ -40,39 +40,36 @@ pub(crate) enum Parting {
     Asked(Parts, Slice),
     /// The response is a part that can be kept.
     Part(Box<Part>),
-    /// It is a part that can't be kept, but is what the client wants.
+    /// The response is a part that can't be kept, but the client wants it.
     Unkept,
-    /// Not by parts.
     Refused,
-    /// Nor by a Range of VCL's: what that brought the client can't take.
+    /// The whole is asked for, and VCL's Range isn't sent either: the client can't take what it brought.
     Whole,
 }
 
-/// A part that came.
 #[derive(Debug)]
 pub(crate) struct Part {
     place: Slice,
     total: u64,
     validator: Validator,
-    /// What it makes of those that are there.
+    /// The parts with this one joined to them.
     joined: Joined,
-    /// Whether it is put together with others.
+    /// True if the part is joined to others.
     is_joined: bool,
 }
 
-/// Why a 206 is no part that can be kept.
+/// Reasons why a 206 is no part that can be kept.
 #[derive(Debug)]
 enum NoPart {
-    /// It is of another version than the parts that are there.
+    /// The part is of another version than the stored parts.
     Changed,
-    /// It isn't what was asked for, or contradicts itself.
+    /// The part isn't the one asked for, or contradicts itself.
     Wrong(String),
     /// Nothing tells of which version it is, or of how long a whole; or it is less than what the client wants.
     Unkept(&'static str),
 }
 
 impl Bereq {
-    /// Notes what the client wants, and what of it isn't there.
     pub(super) fn begin_parting(&mut self, req: &Req, mode: Mode) {
         let parts = self.stale.as_ref().and_then(Parts::of);
         if !self.rfc9111 {
@@ -108,7 +105,6 @@ impl Bereq {
         }
     }
 
-    /// Another try begins.
     pub(super) fn restart_parting(&mut self) {
         self.slice_left = None;
         if !matches!(self.parting, Parting::Refused | Parting::Whole) {
@@ -119,7 +115,6 @@ impl Bereq {
         }
     }
 
-    /// What the client wants of an object.
     fn wanted_of(&self, obj: &ObjRef, total: u64) -> Wanted {
         let mut head = Head::with_limits(self.beresp.limits());
         match head.load_from(obj.head()) {
@@ -132,7 +127,7 @@ impl Bereq {
         self.client.as_ref().map_or(Wanted::All, |client| Wanted::of(client, head, total, &self.params))
     }
 
-    /// Whether the stale object could answer the client.
+    /// True if the stale object could answer the client.
     pub(super) fn stale_has_what_is_wanted(&self, stale: &ObjRef) -> bool {
         Parts::of(stale)
             .is_none_or(|parts| self.mode != Mode::Normal || parts.have(&self.wanted_of(stale, parts.total)))
@@ -213,7 +208,7 @@ impl Bereq {
         Ok(())
     }
 
-    /// Whether the client has asked for a part, and of this version. What is asked behind its back has no client.
+    /// True if the client has asked for a part of this version. A background fetch has no client.
     fn client_takes_parts(&self) -> bool {
         let takes = |client: &Head| {
             client.method() == b"GET"
@@ -311,7 +306,7 @@ impl Bereq {
         self.ask_for_whole("the object has changed")
     }
 
-    /// As [`Bereq::ask_for_whole`], and VCL's Range doesn't count any more.
+    /// Does what [`Bereq::ask_for_whole`] does, and drops VCL's Range.
     fn ask_for_whole_alone(&mut self) -> Step {
         let step = self.ask_for_whole("the client can't take a part");
         self.parting = Parting::Whole;
@@ -332,19 +327,18 @@ impl Bereq {
         Step::Retry
     }
 
-    /// Whether the place of the response in its object was compared with what was asked for.
+    /// True if the response's place in its object was compared with the range asked for.
     pub(super) fn is_part_checked(&self) -> bool {
         let is_beyond =
             self.rfc9111 && self.mode != Mode::Pass && self.beresp.is_status(416) && self.head.has(names::RANGE);
         is_beyond || matches!(self.parting, Parting::Part(_) | Parting::Unkept)
     }
 
-    /// Whether it is a part that can be kept.
     pub(super) fn is_part(&self) -> bool {
         matches!(self.parting, Parting::Part(_))
     }
 
-    /// Whether the answer is about a part alone, so that it mustn't be stored as one about the object.
+    /// True if the response is about a part alone, and mustn't be stored as one about the object.
     pub(super) fn is_of_part_alone(&self) -> bool {
         let status = self.beresp.status() % 1000;
         status == 206 && !self.is_part() || status == 416 && self.head.has(names::RANGE)
@@ -387,13 +381,12 @@ impl Bereq {
         Ok(BodyStatus::Length(total))
     }
 
-    /// Bytes that will be stored of the object.
     pub(super) fn bytes_of_parts(&self) -> Option<u64> {
         let Parting::Part(part) = &self.parting else { return None };
         Some(part.joined.parts.as_ref().map_or(part.total, Parts::bytes))
     }
 
-    /// What is stored beside the head.
+    /// The attributes stored beside the head.
     pub(super) fn part_attrs(&self) -> Option<Vec<u8>> {
         let Parting::Part(part) = &self.parting else { return None };
         part.joined.parts.as_ref().map(Parts::store)

@@ -18,26 +18,26 @@ use crate::peers::lives::{LACQUER_OBJECT, LACQUER_REFUSED, OwnerLives, OwnerSays
 use crate::peers::{Peer, Peers, SIGN_PACE, Target};
 use crate::pool;
 
-/// How a fetch and the tier's other members stand.
+/// State of a fetch with respect to the tier's other members.
 #[derive(Debug, Default)]
 pub(crate) struct PeerState {
-    /// `bereq.peers`
+    /// The value of `bereq.peers`.
     pub may_ask: bool,
     /// An owner is being asked, or has answered.
     pub is_asked: bool,
-    /// What the owner said of the object.
+    /// The lifetime that the owner gave for the object.
     pub lives: Option<Box<OwnerLives>>,
 }
 
-/// How often an owner's next sign may be late by what its first one may take.
+/// Each further sign of an owner may be late by this many times the limit for its first one.
 const LATE: f64 = 10.0;
-/// Of the reason for which an owner refuses so many bytes are logged.
+/// Bytes logged of an owner's reason for refusing.
 const REASON: usize = 100;
 /// The status by which an owner says that it is at work.
 const AT_WORK: u16 = 102;
 
 impl Bereq {
-    /// Whether the response is the key's owner's: it is in `beresp`, and the rest comes over the link.
+    /// Asks the key's owner. Returns true if its response is in `beresp` and the rest comes over the link.
     pub(super) async fn ask_owner(&mut self) -> bool {
         self.peer.is_asked = false;
         self.peer.lives = None;
@@ -104,7 +104,6 @@ impl Bereq {
             && !self.asks_for_part()
     }
 
-    /// Sends the request to the peer, and gets the response's head.
     async fn ask(&mut self, peers: &Peers, peer: &Peer, hop: &Hop) -> Result<(), String> {
         let [mut asked] = pool::heads(self.head.limits());
         asked.copy_from(&self.original);
@@ -145,7 +144,7 @@ impl Bereq {
         }
     }
 
-    /// What the owner says of its answer, which isn't for anybody else.
+    /// Reads the headers in the owner's response that are meant for this node alone.
     fn take_owner_answer(&mut self, peers: &Peers) -> Result<(), String> {
         let says = self.beresp.get(LACQUER_OBJECT).and_then(OwnerSays::parse);
         let refused = self.beresp.get(LACQUER_REFUSED);
@@ -165,7 +164,7 @@ impl Bereq {
         Ok(())
     }
 
-    /// Nobody was asked.
+    /// Restores the state in which nobody was asked.
     fn forget_owner(&mut self) {
         let unread = self.has_body();
         self.end_link(unread.then_some(SessClose::RespClose));
@@ -175,7 +174,7 @@ impl Bereq {
         self.beresp = Head::with_limits(self.beresp.limits());
     }
 
-    /// Whether the interim response in `beresp` is the owner's own, which says only that it is there.
+    /// True if the interim response in `beresp` is the owner's own sign of life.
     pub(super) fn is_sign_of_life(&self) -> bool {
         self.peer.is_asked && self.beresp.status() == AT_WORK
     }

@@ -35,13 +35,12 @@ use crate::shared::Engine;
 use crate::transport::{Transport, Tunnel};
 use crate::vars;
 
-/// What varnishd logs when there is no backend to pipe to.
+/// varnishd's log text for a pipe without a backend.
 const NO_PIPE: &[u8] = b"Backend does not support pipe";
 
 /// Bytes moved at once in one direction.
 const COPY_BYTES: usize = 16 * 1024;
 
-/// The backend request of a pipe.
 pub struct PipeBereq {
     engine: Arc<Engine>,
     pub(crate) head: Head,
@@ -49,11 +48,9 @@ pub struct PipeBereq {
     vxid: Vxid,
     director: Option<Arc<dyn Director>>,
     connect_timeout: Option<f64>,
-    /// `bereq.task_deadline`
     task_deadline: f64,
 }
 
-/// Bytes of a pipe.
 #[derive(Default)]
 pub(super) struct PipeAcct {
     bereq: u64,
@@ -127,7 +124,6 @@ impl PipeBereq {
         Ok(())
     }
 
-    /// VCL decided otherwise, or the pipe is over.
     pub(crate) fn end(&mut self) {
         self.log.put(Tag::BereqAcct, b"0 0 0 0 0 0");
         self.log.put(Tag::End, b"");
@@ -218,7 +214,7 @@ impl PipeBereq {
         Err(Cause::new(ProxyError::HttpUpgradeFailed, "no connection for a pipe").at(Some(backend), &req.params))
     }
 
-    /// Whether the backend takes extended CONNECT, once it has said so.
+    /// True if the backend takes extended CONNECT, known once it has sent its settings.
     async fn takes_tunnels(&mut self, backend: &Backend, conn: &mut Conn) -> bool {
         let settled = poll_fn(|cx| conn.poll_settled(cx));
         let first_byte = backend.timeouts(Duration::ZERO, Duration::ZERO).first_byte;
@@ -262,13 +258,14 @@ impl PipeBereq {
         }
     }
 
-    /// Whether the backend has to switch protocols before more than the request may pass: a backend that says no goes on with
-    /// HTTP, and would take what follows for requests.
+    /// True if the backend has to switch protocols before more than the request may pass. A backend that refuses goes
+    /// on with HTTP and would read the following bytes as requests.
     fn may_switch(&self, req: &Req) -> bool {
         !req.params.http_lenient && (self.head.has(names::UPGRADE) || req.head.has(names::UPGRADE))
     }
 
-    /// As [`PipeBereq::tunnel`], where the backend has no connection, or answers before the connections are joined.
+    /// Does what [`PipeBereq::tunnel`] does, if the backend has no connection or answers before the connections are
+    /// joined.
     async fn relay(
         &mut self,
         conn: &mut Conn,
@@ -293,7 +290,7 @@ impl PipeBereq {
         }
     }
 
-    /// As [`PipeBereq::tunnel`], where the client has a stream: its bytes travel as bodies do.
+    /// Does what [`PipeBereq::tunnel`] does, if the client has a stream: its bytes travel as bodies do.
     async fn stream(
         &mut self,
         conn: &mut Conn,
@@ -391,7 +388,7 @@ async fn copy(from: &Stream, to: &Stream, count: &Cell<u64>, last: &Cell<rt::Ins
     }
 }
 
-/// That far from now; a zero limit is none.
+/// The moment after that limit; a zero limit is none.
 fn deadline(limit: Duration) -> Option<rt::Instant> {
     (!limit.is_zero()).then(|| rt::Instant::now() + limit)
 }

@@ -14,7 +14,6 @@ use crate::choice::Choice;
 use crate::httplog::BEREQ;
 use crate::proxy_status::Cause;
 
-/// Asks the director for a backend; says in the log when there is none.
 pub(super) fn find(director: Option<&Arc<dyn Director>>, choice: &Choice<'_>) -> Option<Arc<Backend>> {
     let Some(director) = director else {
         choice.log.borrow_mut().put(Tag::FetchError, b"No backend");
@@ -28,7 +27,6 @@ pub(super) fn find(director: Option<&Arc<dyn Director>>, choice: &Choice<'_>) ->
     found
 }
 
-/// Why there is no backend.
 pub(super) fn cause_of_none(has_director: bool) -> Cause {
     match has_director {
         true => Cause::new(ProxyError::DestinationUnavailable, "the director has no backend to offer"),

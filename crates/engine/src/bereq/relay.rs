@@ -24,10 +24,10 @@ use crate::httplog::RESP;
 use crate::req::Req;
 use crate::transport::{BodyState, Transport, Tunnel};
 
-/// While more than this waits for the client nothing is taken of the backend.
+/// Bytes waiting for the client above which nothing is read from the backend.
 pub(super) const HELD_BYTES: usize = 64 * 1024;
 
-/// It broke off.
+/// The connection broke off.
 struct Broken;
 
 /// Passes both messages on. The client's connection, if the backend has switched protocols: with it the backend's can be
@@ -61,7 +61,7 @@ pub(super) async fn relay(
     })
 }
 
-/// How far the request went out.
+/// The part of the request that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Upload {
     Whole,
@@ -137,7 +137,6 @@ async fn flush(transport: &mut dyn Transport, keep: usize, limit: Duration) -> R
     within(limit, poll_fn(|cx| transport.poll_flush(cx, keep))).await?.map_err(|_| Broken)
 }
 
-/// Waits for the final answer and passes it on.
 async fn answer(
     conn: &mut Conn,
     beresp: &mut Head,

@@ -16,11 +16,12 @@ use super::{Bereq, Mode, Step};
 
 /// The ttl of what is to be validated each time: nothing without any is found at all.
 const MOMENT: f64 = 1e-6;
-/// How long who waits shares what isn't for later requests, in seconds: the stale object after a failed fetch, for one.
+/// Seconds for which requests that already wait share an object that later requests don't get, such as the stale object
+/// after a failed fetch.
 const SHARED: f64 = 1.0;
 
 impl Bereq {
-    /// How long it is good for (RFC 9111 3, 4.2). What isn't to be stored has no ttl, and VCL may give it one.
+    /// Sets the lifetime (RFC 9111 3, 4.2). A response that isn't to be stored has no ttl; VCL may give it one.
     pub(super) fn take_rfc9111_lives(&mut self) {
         let params = &self.params;
         let times = self.exchange_times();
@@ -58,18 +59,18 @@ impl Bereq {
         self.object.times = Times { t_origin, ttl: fresh.ttl, grace: fresh.grace, keep: fresh.keep };
     }
 
-    /// Whether it is no answer to a GET, as VCL kept HEAD in a miss, and so mustn't be found by one (RFC 9111 4). With what is stored a
-    /// 304 is one.
+    /// True if the response is no answer to a GET, because VCL kept HEAD in a miss, so that a GET mustn't find it (RFC
+    /// 9111 4). A 304 together with the stored object is one.
     fn is_answer_to_head(&self) -> bool {
         self.head.method() == b"HEAD" && !self.beresp.is_status(304) && self.revalidated.is_none()
     }
 
-    /// When the request went out and its answer came.
+    /// Times at which the request was sent and its response came.
     fn exchange_times(&self) -> ExchangeTimes {
         ExchangeTimes { sent: self.t_sent, received: self.t_resp }
     }
 
-    /// Whether a response with that head may be stored, and which lives it has then (RFC 9111 3, 4.2).
+    /// Decides if a response with that head may be stored, and for how long (RFC 9111 3, 4.2).
     fn judge_storing(&self, response: &Head) -> Storing {
         let params = &self.params;
         // Who says nothing about caching may not have thought of it: what may be one user's is nobody's guess.
@@ -97,8 +98,8 @@ impl Bereq {
         Times { t_origin: self.engine.mono_of(self.t_resp.plus(-age)), ttl, grace, keep }
     }
 
-    /// What the response says of queries (No-Vary-Search). One that says something else than was known when it was asked for is
-    /// delivered, also to who waits for the same URL, and not stored: it would be found by requests that it isn't for.
+    /// Learns from No-Vary-Search. A response that contradicts the rules known when it was requested is delivered, also
+    /// to requests that wait for the same URL, and isn't stored: requests for other queries would find it.
     fn learn_of_query(&mut self) {
         if self.mode == Mode::Pass || self.cacheability.is_uncacheable() {
             return;
@@ -128,7 +129,8 @@ impl Bereq {
         self.object.times = Times { ttl: 0.0, grace: 0.0, keep: 0.0, ..self.object.times };
     }
 
-    /// What VCL left as it was: a stale object in the place of a server's error, and what isn't stored becomes hit-for-miss.
+    /// Applies RFC 9111 where VCL didn't decide: a stale object replaces a server's error, and a response that isn't
+    /// stored becomes hit-for-miss.
     pub(super) fn keep_to_rfc9111(&mut self) -> Option<Step> {
         if let Some(cause) = StaleCause::of_status(self.beresp.status()) {
             if self.mode == Mode::Background {
@@ -285,7 +287,7 @@ impl Bereq {
         tags.extend(rfc9111::group_tags(&self.beresp, host));
     }
 
-    /// As [`Bereq::variant`], with what may be normalised.
+    /// Does what [`Bereq::variant`] does, with normalised values where that is allowed.
     pub(super) fn normalised_variant(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         match rfc9111::key(&self.beresp, &self.head) {
             Ok(None) => None,

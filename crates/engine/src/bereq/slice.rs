@@ -31,7 +31,7 @@ use crate::slices::{self, CHANGED, Mismatch, SliceSet, Validator, slice_at};
 /// Sizes that a slice may have, as powers of two: what the parameter allows, too.
 const SIZES_LOG2: std::ops::RangeInclusive<u32> = 16..=26;
 
-/// How far the fetch is one of slices: see the module.
+/// State of the fetch with respect to slices; see the module.
 #[derive(Debug, Default)]
 pub(crate) enum Slicing {
     #[default]
@@ -46,29 +46,24 @@ pub(crate) enum Slicing {
     Refused,
 }
 
-/// One slice of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct SliceOf {
     pub set: SliceSet,
     pub index: u64,
-    /// The object.
     pub head: ObjRef,
 }
 
-/// What VCL says of slices, and what it is told.
+/// VCL's settings for slices, and the values that VCL reads.
 #[derive(Debug)]
 pub(crate) struct SliceSettings {
-    /// `bereq.do_slice`, then `beresp.do_slice`.
     pub do_slice: bool,
     size_log2: u8,
     /// The first byte that the client wants, as far as that can be told.
     wanted: u64,
-    /// The request's fields ask for a slice.
     is_asked: bool,
 }
 
 impl SliceSettings {
-    /// For a fetch on behalf of `req`.
     pub fn new(req: &Req, mode: Mode) -> Self {
         let wanted = match range::asked(&req.head).map(range::parse_one) {
             Some(Ok(ByteRange::From { low, .. })) if mode == Mode::Normal => low,
@@ -84,12 +79,10 @@ impl SliceSettings {
 }
 
 impl Bereq {
-    /// `bereq.slice_size`.
     pub(super) fn slice_size(&self) -> u64 {
         1 << self.slice_settings.size_log2
     }
 
-    /// Sets `bereq.slice_size`.
     pub(super) fn set_slice_size(&mut self, bytes: i64) -> Result<(), Failure> {
         let log2 = bytes.cast_unsigned().trailing_zeros();
         if bytes.cast_unsigned().is_power_of_two() && SIZES_LOG2.contains(&log2) {
@@ -111,7 +104,7 @@ impl Bereq {
         can
     }
 
-    /// Whether the object of this fetch may be one of slices, as far as the request goes.
+    /// True if the object of this fetch may be one of slices, judging by the request.
     fn may_slice(&self) -> bool {
         let is_marked = matches!(self.found, FoundKind::HitForMiss | FoundKind::HitForPass);
         matches!(self.body, BereqBody::None)
@@ -132,12 +125,12 @@ impl Bereq {
         self.put_range(slice_at(index, self.slice_settings.size_log2, None));
     }
 
-    /// Whether `bereq.do_slice` is true unless VCL says otherwise: the object that is refreshed is one of slices.
+    /// True if the stale object is one of slices: the default of `bereq.do_slice`.
     fn is_of_slices(&self) -> bool {
         self.stale.as_ref().is_some_and(|stale| SliceSet::of(stale).is_some())
     }
 
-    /// For a first or another try.
+    /// Prepares the first or another try.
     pub(super) fn begin_slicing(&mut self) {
         match self.slicing {
             Slicing::Slice(_) => return,
@@ -252,7 +245,6 @@ impl Bereq {
         }
     }
 
-    /// Makes the head of a part that of the whole.
     pub(super) fn show_whole(&mut self, total: u64) {
         if self.beresp.set_status(200).is_err() || self.beresp.set_reason(b"OK").is_err() {
             self.log.count_lost();
@@ -295,7 +287,7 @@ impl Bereq {
         Step::Fail(CHANGED)
     }
 
-    /// Whether the response for a whole object may become slices; why not.
+    /// Length and validator of a whole object that may become slices, or the reason why it can't.
     fn whole_to_slice(&self) -> Result<(u64, Validator), &'static str> {
         let announced = match self.link.as_ref().map(|link| link.body) {
             Some(BodyStatus::Length(bytes)) => bytes,
@@ -317,7 +309,7 @@ impl Bereq {
         Ok((announced, Validator::of(&self.beresp)?))
     }
 
-    /// Before vcl_backend_response: what `beresp.do_slice` is.
+    /// Sets `beresp.do_slice` to its default, before vcl_backend_response.
     pub(super) fn preset_do_slice(&mut self) {
         let min = self.params.slice_min;
         self.slice_settings.do_slice = match &self.slicing {
@@ -360,7 +352,7 @@ impl Bereq {
         }
     }
 
-    /// What VCL has said that slices don't go with.
+    /// The reason why VCL's settings rule out slices.
     fn why_not_now(&self) -> Option<&'static str> {
         if self.cacheability.is_uncacheable() {
             return Some("it is uncacheable");
@@ -402,8 +394,9 @@ impl Bereq {
         Ok(Some(BodyStatus::Length(place.bytes())))
     }
 
-    /// How many of the next `len` bytes of the response are the slice's, and whether they are its last. Of the response for a whole
-    /// object, `of_whole`, no more is wanted; any other mustn't have more.
+    /// Number of the next `len` bytes of the response that belong to the slice, and whether they are its last. With
+    /// `of_whole`, the response is for the whole object and the rest isn't wanted; any other response mustn't have
+    /// more.
     pub(super) fn take_of_slice(&mut self, len: usize, of_whole: bool) -> Result<(usize, bool), BodyFailure> {
         let Some(left) = &mut self.slice_left else { return Ok((len, false)) };
         let taken = usize::try_from(*left).map_or(len, |left| left.min(len));
@@ -416,7 +409,6 @@ impl Bereq {
         Ok((taken, of_whole && *left == 0))
     }
 
-    /// The response has come to its end.
     pub(super) fn end_of_slice(&mut self) -> Result<(), BodyFailure> {
         if self.slice_left.is_some_and(|left| left > 0) {
             self.fetch_error("less than Content-Range says");
@@ -475,7 +467,6 @@ impl Bereq {
         }
     }
 
-    /// Whether the request is for a part of what the object will be.
     pub(super) fn asks_for_part(&self) -> bool {
         match self.slicing {
             Slicing::Asked(_) | Slicing::New(..) | Slicing::Slice(_) => true,
@@ -483,12 +474,11 @@ impl Bereq {
         }
     }
 
-    /// Whether it fetches one slice by now.
     pub(super) fn is_slice(&self) -> bool {
         matches!(self.slicing, Slicing::Slice(_))
     }
 
-    /// What is stored beside the head: the slices, or which slice it is.
+    /// The attributes stored beside the head: the slices, or which slice it is.
     pub(super) fn slice_attrs(&self) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
         match &self.slicing {
             Slicing::New(set, _) => (Some(set.store()), None),

@@ -27,14 +27,13 @@ use crate::synthetic::SyntheticResponse;
 use crate::trace;
 use crate::trailers::Trailers;
 
-/// What a fetch is for.
+/// The purpose of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A miss: a client waits.
     Normal,
     /// A stale object is being refreshed.
     Background,
-    /// A pass: nothing is kept.
     Pass,
 }
 
@@ -60,7 +59,7 @@ pub fn start(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot:
     object
 }
 
-/// As [`start`], for one slice of an object, into `busy`.
+/// Does what [`start`] does, for one slice of an object, into `busy`.
 pub(crate) fn start_slice(req: &mut Req, busy: Busy, slice: SliceOf) -> ObjRef {
     let object = busy.object();
     let slot = admission::enter_anyway(&req.sess);
@@ -158,7 +157,7 @@ fn make(req: &mut Req, busy: Busy, stale: Option<ObjRef>, mode: Mode, slot: Slot
     bereq
 }
 
-/// What the fetch gets of the request's body.
+/// The request's body as the fetch gets it.
 fn lend(req: &mut Req, mode: Mode) -> BereqBody {
     if !req.body.is_available() {
         let method = req.head.method();
@@ -226,7 +225,7 @@ impl Bereq {
         self.head.copy_from(&self.original);
     }
 
-    /// What the stale object is validated by. Whether a field was lost.
+    /// Adds the conditions that validate the stale object. Returns true if a header was lost.
     fn put_conditions(&mut self) -> bool {
         let (head, log, mut lost) = (&mut self.original, &mut self.log, false);
         if let Some(stale) = self.stale.as_ref().filter(|stale| may_revalidate(stale))

@@ -12,7 +12,7 @@ use storage::Store;
 
 use crate::response_filters::ResponseFilters;
 
-/// Whether others may be served with the object. It only gets worse, over all tries.
+/// The use of the object for other requests. It only gets worse, over all tries.
 #[derive(Debug)]
 pub(crate) struct Cacheability {
     kind: Kind,
@@ -33,7 +33,7 @@ impl Cacheability {
         Cacheability { kind: Kind::Cacheable, reason: None }
     }
 
-    /// As a pass has it from the start.
+    /// The state in which a pass begins.
     pub fn uncacheable() -> Self {
         Cacheability { kind: Kind::HitForMiss, reason: None }
     }
@@ -42,7 +42,7 @@ impl Cacheability {
         self.kind != Kind::Cacheable
     }
 
-    /// It isn't cacheable, unless that is known already.
+    /// Makes the object hit-for-miss, unless it is uncacheable already.
     pub fn refuse(&mut self) {
         if self.kind == Kind::Cacheable {
             self.kind = Kind::HitForMiss;
@@ -53,7 +53,6 @@ impl Cacheability {
         self.kind = Kind::HitForPass;
     }
 
-    /// What made it uncacheable, in words.
     pub fn reason(&self) -> Option<&[u8]> {
         self.reason.as_deref()
     }
@@ -62,7 +61,7 @@ impl Cacheability {
         self.reason = Some(reason.into());
     }
 
-    /// What the object is to later requests.
+    /// The use of the object for later requests.
     pub fn reuse(&self, may_be_revalidated: bool) -> Reuse {
         match self.kind {
             Kind::Cacheable if may_be_revalidated => Reuse::HitOrRevalidate,
@@ -73,7 +72,7 @@ impl Cacheability {
     }
 }
 
-/// How long the backend is waited for, in seconds, where VCL says.
+/// Limits that VCL sets, in seconds, on waits for the backend.
 #[derive(Debug, Default)]
 pub(crate) struct TimeLimits {
     pub connect: Option<f64>,
@@ -82,7 +81,7 @@ pub(crate) struct TimeLimits {
 }
 
 impl TimeLimits {
-    /// With those of the backend; zero is none.
+    /// These limits, completed by the backend's; zero is none.
     pub fn at(&self, backend: &Backend) -> backend::Timeouts {
         backend.timeouts(limit(self.first_byte), limit(self.between_bytes))
     }
@@ -98,7 +97,7 @@ pub(super) fn limit(seconds: Option<f64>) -> Duration {
     seconds.map_or(Duration::ZERO, |seconds| Duration::from_secs_f64(seconds.clamp(0.0, 1e9)))
 }
 
-/// What becomes of the body, as VCL may change it.
+/// Settings for the body that VCL may change.
 pub(crate) struct Settings {
     pub do_esi: bool,
     pub do_gzip: bool,
@@ -108,7 +107,7 @@ pub(crate) struct Settings {
     pub do_zstd: bool,
     pub do_unzstd: bool,
     pub do_stream: bool,
-    /// Where the object is to go, unless it is short-lived or uncacheable; VCL may choose none.
+    /// The store for the object, unless the object is short-lived or uncacheable; `None` if VCL chose none.
     pub storage: Option<Arc<Store>>,
     pub filters: ResponseFilters,
 }
@@ -129,13 +128,12 @@ impl Settings {
         }
     }
 
-    /// For another try. What VCL said of gzip stays, as with varnishd.
+    /// Prepares another try. VCL's settings for gzip stay, as in varnishd.
     pub fn reset(&mut self) {
         *self = Settings { do_gzip: self.do_gzip, do_gunzip: self.do_gunzip, ..Settings::new() };
     }
 }
 
-/// The object that is made.
 #[derive(Debug)]
 pub(crate) struct NewObject {
     pub times: Times,
@@ -145,7 +143,7 @@ pub(crate) struct NewObject {
     pub keys: Vec<Box<[u8]>>,
     /// They are all that it has: fields give it none.
     pub has_own_tags: bool,
-    /// How much more of the body its store takes in the place of another one.
+    /// Bytes of the body that the store still takes in place of another store.
     pub body_limit: Option<u64>,
 }
 
@@ -154,7 +152,7 @@ impl NewObject {
         NewObject { times: Times::default(), t_origin: now, keys: Vec::new(), has_own_tags: false, body_limit: None }
     }
 
-    /// For another try; how long it lives will be told by that.
+    /// Prepares another try, whose response will give the lifetime.
     pub fn reset(&mut self) {
         self.keys.clear();
         self.has_own_tags = false;

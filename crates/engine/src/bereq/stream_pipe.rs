@@ -31,15 +31,13 @@ use crate::proxy_status::Cause;
 use crate::req::Req;
 use crate::transport::Transport;
 
-/// So often bytes are moved before others have their turn.
+/// Moves of bytes before other tasks get their turn.
 const ROUNDS: usize = 16;
 
-/// Why the pipe didn't end as either side wanted.
+/// Reasons why the pipe didn't end as either side wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipeError {
-    /// The client reset its stream, or is gone.
     Client,
-    /// The backend cut its connection.
     Backend,
     /// Nothing moved for `pipe_timeout`, or the time for all is over.
     Late,
@@ -69,7 +67,6 @@ pub(super) fn refuse(status: u16, cause: &Cause, req: &mut Req, transport: &mut 
     }
 }
 
-/// Sends the request, passes the answer on, and then bytes both ways.
 pub(super) async fn carry(
     conn: &mut Conn,
     bereq: &mut Head,
@@ -125,9 +122,9 @@ pub(super) async fn carry(
     .await
 }
 
-/// What is asked of the backend beside an answer.
+/// The protocol switch asked of the backend.
 enum Handshake {
-    /// Nothing.
+    /// No switch is asked for.
     None,
     /// A WebSocket as HTTP/1 has it: the key that was sent.
     Http1 { key: String },
@@ -136,7 +133,6 @@ enum Handshake {
 }
 
 impl Handshake {
-    /// Asks for a WebSocket, if VCL has left that in the request.
     fn begin(conn: &mut Conn, bereq: &mut Head, log: &mut TxnLog) -> Result<Self, PipeError> {
         if !is_websocket(bereq) {
             return Ok(Handshake::None);
@@ -177,14 +173,14 @@ impl Handshake {
         }
     }
 
-    /// It is a tunnel: bytes of another protocol have no length.
+    /// Makes the response open a tunnel: bytes of another protocol have no length.
     fn opens(beresp: &mut Head) -> bool {
         beresp.unset(names::CONTENT_LENGTH);
         true
     }
 }
 
-/// Whether it asks for a WebSocket, or agrees to one.
+/// True if the head asks for a WebSocket, or agrees to one.
 pub(super) fn is_websocket(head: &Head) -> bool {
     head.get(names::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"))
 }
@@ -214,7 +210,7 @@ fn poll_answer(
     transport.poll_peer_closed(cx).map(|()| Err(PipeError::Client))
 }
 
-/// What comes of the client.
+/// State of the direction from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Up {
     /// The next bytes are waited for.
@@ -225,14 +221,12 @@ enum Up {
     Over,
 }
 
-/// Both directions.
 struct Duplex<'a> {
     conn: &'a mut Conn,
     transport: &'a mut dyn Transport,
     acct: &'a mut PipeAcct,
     beresp: Head,
     up: Up,
-    /// The backend hasn't ended its side.
     is_down: bool,
     has_moved: bool,
 }
@@ -304,7 +298,6 @@ impl Duplex<'_> {
     }
 }
 
-/// How long nothing has moved.
 struct Silence {
     limit: Duration,
     last: Instant,
@@ -312,7 +305,6 @@ struct Silence {
 }
 
 impl Silence {
-    /// From now on; a zero limit is none.
     fn new(limit: Duration) -> Self {
         Silence { limit, last: Instant::now(), timer: None }
     }

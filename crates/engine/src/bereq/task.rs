@@ -9,7 +9,6 @@ thread_local! {
     static FETCHES: TaskPool<Box<Bereq>> = const { TaskPool::new() };
 }
 
-/// Runs the fetch as a task of this thread.
 pub(super) fn run(bereq: Box<Bereq>) {
     TaskPool::run(&FETCHES, crate::contain::fetch, bereq);
 }

@@ -20,7 +20,6 @@ pub(super) enum Pieces {
 }
 
 impl Pieces {
-    /// Those of a body that there is.
     pub fn new(body: &BereqBody) -> Option<Self> {
         match body {
             BereqBody::None | BereqBody::Gone => None,
@@ -50,17 +49,15 @@ impl Pieces {
     }
 }
 
-/// What is left of the request while its response comes.
+/// The rest of a request that is sent while its response comes.
 pub(crate) struct Upload {
     /// `None`: the origin was told that the body is complete.
     pieces: Option<Pieces>,
 }
 
-/// How the upload goes on.
 pub(super) enum UploadProgress {
     /// Some of it went on its way.
     Moved,
-    /// There is nothing more to be done.
     Over,
 }
 

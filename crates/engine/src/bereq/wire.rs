@@ -19,21 +19,19 @@ use super::{Bereq, BereqBody, OriginExchange};
 use crate::httplog::BEREQ;
 use crate::transport::BodyError;
 
-/// The exchange failed; the reason is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The origin says that it has done nothing with the request: another try is in order.
     Refused,
     /// Not a byte of a response had come, for that reason: with a pooled connection another try is in order.
     Early(Fault<'static>),
-    /// The backend's fault.
+    /// Any other fault of the backend: no other try is made.
     Late(Fault<'static>),
     /// Not the backend's fault: the client is gone, or its request's body broke off.
     Aborted,
 }
 
 impl Failure {
-    /// The backend's fault, where no other try is made.
     pub fn fault(self) -> Option<Fault<'static>> {
         match self {
             Self::Refused => Some(Fault::REFUSED),
@@ -43,10 +41,8 @@ impl Failure {
     }
 }
 
-/// How far the sending has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
-    /// What was queued is out.
     All,
     /// The backend has answered and takes no more.
     Answered,
@@ -54,7 +50,6 @@ enum Sent {
     Begun,
 }
 
-/// What comes next of the request's body.
 enum NextPiece {
     Piece(Buf),
     End,
@@ -66,23 +61,20 @@ enum NextPiece {
 /// The record of a request that its origin has refused unseen.
 const REFUSED: &str = "refused by the backend";
 
-/// How long something of the backend's is waited for.
+/// The kinds of waits for the backend that have a limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Limit {
     FirstByte,
     BetweenBytes,
 }
 
-/// What became of a wait.
 pub(super) enum WaitOutcome<T> {
     Done(T),
     TimedOut,
-    /// Nobody needs it any more.
     Unwanted,
 }
 
 impl Bereq {
-    /// Sends the request and reads the response's head into `beresp`.
     pub(super) async fn exchange(&mut self) -> Result<(), Failure> {
         let body = self.announce_body();
         self.announce_trailers();
@@ -123,7 +115,7 @@ impl Bereq {
         .await
     }
 
-    /// Who can take what is behind a response's body says so, where that goes on to the client.
+    /// Adds `TE: trailers` if the client can take the response's trailers.
     fn announce_trailers(&mut self) {
         if self.trailers.is_some() && self.link().conn.takes_trailers() {
             self.count_lost(|this| BEREQ.force(&mut this.head, &mut this.log, names::TE, b"trailers"));
@@ -391,7 +383,7 @@ impl Bereq {
         }
     }
 
-    /// How long this fetch waits for its backend; zero: as long as it takes.
+    /// The fetch's limit of a wait for its backend; zero is none.
     fn time_limit(&self, limit: Limit) -> Duration {
         let backend = self.backend.as_ref().expect("a connection has a backend");
         let limits = self.limits.at(backend);
@@ -402,7 +394,6 @@ impl Bereq {
     }
 }
 
-/// What a response's head may be.
 pub(super) fn response_limits(params: &Params) -> RespLimits {
     RespLimits {
         head_bytes: params.http_resp_size as usize,

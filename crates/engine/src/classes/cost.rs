@@ -71,7 +71,6 @@ impl Costs {
         CostKey { path: self.hasher.hash_one((host, path, 1)), directory: self.hasher.hash_one((host, directory, 2)) }
     }
 
-    /// Adds a measurement in seconds.
     pub fn learn(&self, key: CostKey, seconds: f64) {
         if self.is_on.load(Relaxed) && key != CostKey::default() {
             let mut table = self.table.lock();

@@ -81,7 +81,6 @@ struct Class {
     service: f64,
 }
 
-/// A request that waits in the queue.
 #[derive(Debug, Default)]
 struct Waiter(Mutex<Chair>);
 
@@ -95,18 +94,15 @@ enum Chair {
     Left,
 }
 
-/// The class that a request is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The request has no class.
     Free,
-    /// The class with this id.
     Class(u32),
     /// VCL named one that isn't declared.
     Unknown,
 }
 
-/// Permission for a fetch to begin, or its refusal.
 #[derive(Debug)]
 pub enum Entry {
     Now(Place),
@@ -118,9 +114,7 @@ pub enum Entry {
 /// The facts for the response to a request that gets no worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// Name of the class.
     pub class: Arc<str>,
-    /// The request has waited for too long.
     pub is_late: bool,
     /// Seconds after which it may do better.
     pub retry_after: u32,
@@ -131,9 +125,7 @@ pub struct Refusal {
 /// The properties of a request that matter to the waiting room.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Visitor<'a> {
-    /// The token that came with the request.
     pub token: Option<&'a [u8]>,
-    /// The client would show a waiting page.
     pub takes_page: bool,
 }
 
@@ -170,7 +162,6 @@ impl Classes {
         called.into_iter().for_each(Waker::wake);
     }
 
-    /// True if any class is declared.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
     }
@@ -278,7 +269,6 @@ impl State {
         self.class(id).filter(|class| !class.is_retired)
     }
 
-    /// Workers that all classes together have left.
     fn common_free(&self) -> u32 {
         if self.workers == 0 { u32::MAX } else { self.workers.saturating_sub(self.busy) }
     }
@@ -334,7 +324,6 @@ impl State {
         }
     }
 
-    /// A worker is free again.
     fn leave(&mut self, id: u32, service: Option<f64>) -> Vec<Waker> {
         self.busy = self.busy.saturating_sub(1);
         if let Some(class) = self.class(id) {
@@ -380,7 +369,6 @@ impl Class {
         self.counters.service_us.add((service.max(0.0) * 1e6) as u64);
     }
 
-    /// Estimated wait in seconds for a request that comes now.
     fn expected_wait(&self) -> f64 {
         let service = if self.service > 0.0 { self.service } else { FIRST_GUESS };
         let before = self.queue.len() + self.room.len() + 1;
@@ -426,7 +414,6 @@ impl Place {
         Place { sess: sess.clone(), class, cost, began: sess.engine.clock.mono(), waited }
     }
 
-    /// The place of a fetch without a class.
     pub fn free(sess: &Rc<Sess>, cost: CostKey) -> Self {
         Place { sess: sess.clone(), class: None, cost, began: sess.engine.clock.mono(), waited: 0.0 }
     }
@@ -436,7 +423,6 @@ impl Place {
         self.waited
     }
 
-    /// Notes the cost, because the backend has responded.
     pub fn answered(&self) {
         let engine = &self.sess.engine;
         engine.classes.costs.learn(self.cost, engine.clock.mono().since(self.began));
@@ -465,7 +451,6 @@ impl std::fmt::Debug for Place {
     }
 }
 
-/// A slot in the queue for a worker.
 pub struct PlaceWait {
     sess: Rc<Sess>,
     place: Arc<Waiter>,

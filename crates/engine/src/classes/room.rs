@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::Real;
 
-/// The places of a waiting room; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// Until when each is kept, in seconds since 1970.
@@ -69,7 +68,6 @@ impl Room {
         true
     }
 
-    /// Removes a place whose visitor is let in.
     pub fn admit(&mut self, key: u64) {
         if self.places.remove(&key).is_none() {
             self.spent.insert(key);

@@ -27,7 +27,6 @@ fn seconds(key: u64) -> f64 {
     (key >> SERIAL_BITS) as f64 / 1e3
 }
 
-/// Makes and reads them.
 pub(super) struct Tokens {
     secret: [u8; 32],
     born: Real,
@@ -47,7 +46,6 @@ impl Tokens {
         mac
     }
 
-    /// The token for a place, as hex.
     pub fn write(&self, class: &str, key: u64) -> String {
         let mac = self.mac(class, key).finalize().into_bytes();
         key.to_be_bytes().iter().chain(&mac[..MAC_BYTES]).map(|byte| format!("{byte:02x}")).collect()

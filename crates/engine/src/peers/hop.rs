@@ -22,7 +22,6 @@ use sha2::Sha256;
 pub(crate) const LACQUER_PEER: &str = "Lacquer-Peer";
 /// Seconds by which the clocks of two members may differ, both ways.
 const SKEW: f64 = 60.0;
-/// Bytes of a code.
 const MAC_BYTES: usize = 16;
 /// Length of the longest header value accepted.
 const LONGEST: usize = 512;
@@ -30,10 +29,8 @@ const LONGEST: usize = 512;
 /// The key that the members share.
 pub(crate) struct Secret(Vec<u8>);
 
-/// The statements in a peer's request header.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hop {
-    /// The asking node's name.
     pub from: String,
     /// The asked node's name.
     pub to: String,

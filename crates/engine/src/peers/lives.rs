@@ -28,9 +28,7 @@ pub(crate) struct OwnerSays {
     pub grace: f64,
     pub keep: f64,
     pub took: f64,
-    /// The owner doesn't cache the object.
     pub is_uncacheable: bool,
-    /// The object is requested often.
     pub is_hot: bool,
 }
 
@@ -58,7 +56,6 @@ impl OwnerSays {
         )
     }
 
-    /// Reads it; `None`: nothing that an owner says.
     pub fn parse(value: &[u8]) -> Option<OwnerSays> {
         let mut words = std::str::from_utf8(value).ok()?.split(' ');
         let mut number = |name: &str| {
@@ -136,7 +133,6 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that no object lives longer here than at its owner, however long the response took.
         #[test]
         fn nothing_outlives_its_owner(age in 0_u32..1000, ttl in -1000_i32..1000, grace in 0_u32..1000, keep in 0_u32..1000,
                                       there in 0_u32..50, took in 0_u32..50, back in 0_u32..50) {

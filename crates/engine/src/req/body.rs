@@ -14,7 +14,6 @@ use super::Req;
 use crate::transport::{BodyError, Transport};
 
 impl Req {
-    /// Awaits `wait`.
     pub(crate) async fn drive<F: Future>(&mut self, transport: &mut dyn Transport, wait: F) -> F::Output {
         self.continue_if_due(transport);
         let body = self.body.clone();
@@ -34,7 +33,7 @@ impl Req {
         .await
     }
 
-    /// As [`Req::drive`]; `None` when the client is gone before, and what it waits for is given up then.
+    /// Does what [`Req::drive`] does. Returns `None` if the client goes first, and then gives up the future.
     pub(crate) async fn drive_for_client<F: Future>(
         &mut self,
         transport: &mut dyn Transport,
@@ -49,7 +48,7 @@ impl Req {
         self.drive_while_there(transport, is_asked, wait).await
     }
 
-    /// As [`Req::drive_for_client`]; with `is_asked` a client that has closed its end is gone, too.
+    /// Does what [`Req::drive_for_client`] does. With `is_asked`, a client that has closed its end counts as gone, too.
     pub(super) async fn drive_while_there<F: Future>(
         &mut self,
         transport: &mut dyn Transport,
@@ -124,7 +123,7 @@ impl Req {
         self.read_away(transport, waits).await;
     }
 
-    /// As [`Req::discard_body`]; whether what hasn't come is waited for is the caller's to say.
+    /// Does what [`Req::discard_body`] does. With `waits`, waits for the part that hasn't come.
     pub(super) async fn read_away(&mut self, transport: &mut dyn Transport, waits: bool) {
         use crate::transport::BodyState;
         const MAX: usize = 1 << 20;

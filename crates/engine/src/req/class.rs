@@ -20,17 +20,14 @@ use crate::transport::Transport;
 /// Cookies of the waiting room begin so; behind it is the name of a class.
 pub(super) const COOKIE_PREFIX: &str = "lacquer-place-";
 
-/// What became of a request in its class (`req.class_state`).
+/// Outcome of a request in its class (`req.class_state`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ClassState {
-    /// It needed no worker, or has no class.
     #[default]
     None,
-    /// It got one.
     Served,
     /// There was no chair.
     Full,
-    /// It waited for too long.
     Late,
 }
 
@@ -144,7 +141,7 @@ impl Req {
         Step::Synth
     }
 
-    /// Whether its client would show a page: a browser that was told to go there.
+    /// True if the client would show a page: it asks for HTML, and not for a fragment.
     fn takes_page(&self) -> bool {
         let accepts = self.original.get_all(names::ACCEPT.as_bytes()).any(|accept| list::has(accept, b"text/html"));
         accepts && matches!(self.original.method(), b"GET" | b"HEAD") && !self.esi.is_fragment()

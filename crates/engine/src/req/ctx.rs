@@ -24,19 +24,18 @@ use crate::reqbody::ReqBody;
 use crate::shared::Engine;
 use crate::{pool, vars};
 
-/// A request while it runs VCL.
 pub struct ReqCtx<'a> {
     pub(super) req: &'a mut Req,
     pub(super) method: Method,
     pub(super) lent: Lent<'a>,
 }
 
-/// What a step lends VCL beside the request.
+/// Objects that a step lends to VCL beside the request.
 #[derive(Default)]
 pub(crate) struct Lent<'a> {
     /// The object, in `vcl_hit` and `vcl_deliver`.
     pub obj: Option<&'a ObjRef>,
-    /// What is sent to the backend, in `vcl_pipe`.
+    /// The backend request, in `vcl_pipe`.
     pub bereq: Option<&'a mut PipeBereq>,
 }
 
@@ -45,7 +44,7 @@ impl<'a> Lent<'a> {
         Lent { obj: Some(obj), bereq: None }
     }
 
-    /// For a part of what it was lent for.
+    /// Lends the same objects to a part of the step.
     pub fn again(&mut self) -> Lent<'_> {
         Lent { obj: self.obj, bereq: self.bereq.as_deref_mut() }
     }
@@ -328,7 +327,6 @@ impl Ctx for ReqCtx<'_> {
 }
 
 impl ReqCtx<'_> {
-    /// The request as a director sees it.
     fn choice(&mut self) -> Choice<'_> {
         let req = &mut *self.req;
         Choice {
@@ -374,7 +372,7 @@ impl ReqCtx<'_> {
         &self.req.sess.engine
     }
 
-    /// What times of objects are compared with: when the request came, in `vcl_deliver` when that began.
+    /// The time with which objects' times are compared: when the request came, or in `vcl_deliver` when that began.
     fn now(&self) -> Real {
         if self.method == Method::Deliver { self.t_resp() } else { self.req.t_req }
     }
@@ -386,7 +384,6 @@ impl ReqCtx<'_> {
         time
     }
 
-    /// The stored head of the object in `vcl_hit`.
     fn object_head(&mut self) -> Option<&Head> {
         let obj = self.lent.obj?;
         let limits = self.req.head.limits();
@@ -400,7 +397,6 @@ impl ReqCtx<'_> {
         Some(head)
     }
 
-    /// What happens to the response's body, as far as it is decided.
     fn filter_list(&self) -> FilterList {
         self.req.filter_list(self.lent.obj)
     }

@@ -16,7 +16,7 @@ impl Req {
         values.any(|value| value.windows(COOKIE_PREFIX.len()).any(|part| part == COOKIE_PREFIX.as_bytes()))
     }
 
-    /// As `query_keep`, `query_drop`, `cookie_keep` and `cookie_drop` say.
+    /// Applies `query_keep`, `query_drop`, `cookie_keep` and `cookie_drop`.
     pub(super) fn take_out_declared(&mut self) {
         let params = self.params.clone();
         if !(params.query_drop.is_empty() && params.query_keep.is_empty()) {

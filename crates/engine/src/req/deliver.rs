@@ -15,7 +15,7 @@ use crate::httplog::RESP;
 use crate::slices::SliceSet;
 use crate::transport::Transport;
 
-/// What we call ourselves in Via: tests and scripts compare it, so it is varnishd's.
+/// The name in Via. Tests and scripts compare it, so it is varnishd's.
 pub(crate) const VIA: &str = "1.1 varnish (Varnish/7.1)";
 
 impl Req {

@@ -23,7 +23,6 @@ impl Req {
         if self.form.is_some() { self.list_that_undoes(None, false) } else { self.filter_list(obj) }
     }
 
-    /// The default of `resp.filters`.
     fn default_list(&self, obj: Option<&ObjRef>) -> FilterList {
         let flags = obj.map_or(Flags::NONE, ObjRef::flags);
         let is_undone = self.params.supported_codings().is_undone_for(flags.coding, &self.head);

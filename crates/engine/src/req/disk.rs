@@ -33,8 +33,8 @@ impl Req {
         }
     }
 
-    /// Whether a hit's body is on a disk alone, and will be sent: nobody knows yet whether it can be read. Where the answer may be
-    /// 304, the disk isn't asked in vain.
+    /// True if a hit's body is only on a disk and will be sent: nobody knows yet if it can be read. Where the response
+    /// may be a 304, the disk isn't read in vain.
     pub(super) fn is_to_be_read(&self, obj: &ObjRef) -> bool {
         let may_be_unneeded = || self.head.has(names::IF_NONE_MATCH) || self.head.has(names::IF_MODIFIED_SINCE);
         obj.is_in_home_alone() && self.head.method() == b"GET" && !may_be_unneeded()
@@ -84,7 +84,7 @@ impl Req {
         deadline.get_or_insert_with(|| rt::Deadline::until(rt::Instant::now() + self.params.disk_timeout))
     }
 
-    /// Where the body is read first, as far as that can be said before VCL has had its say.
+    /// Offset at which reading the body begins, as far as that is known before VCL runs.
     fn first_wanted(&self, obj: &ObjRef) -> u64 {
         let (Some(asked), Some(len)) = (range::asked(&self.head), obj.body_len()) else { return 0 };
         if crate::parts::Parts::of(obj).is_some() {

@@ -8,16 +8,14 @@ use storage::Buf;
 use super::esi::Adapter;
 use crate::transport::Transport;
 
-/// See the module.
 pub(super) struct Downstream {
     pub chain: Chain,
-    /// Through which a fragment's body goes into its page's.
     pub adapter: Adapter,
     /// Bytes that came to the adapter: the length of the body for the accounting.
     pub bytes: u64,
-    /// How often.
+    /// Number of calls of the adapter.
     pub calls: u64,
-    /// What adapters took that wasn't asked after yet.
+    /// Microseconds of the adapters' work since [`Downstream::take_micros`].
     micros: u32,
     /// Bytes that came to the filters.
     pub given: u64,
@@ -68,13 +66,13 @@ impl Downstream {
         std::mem::take(&mut self.micros) + self.chain.take_micros()
     }
 
-    /// What the filters say of broken gzip.
+    /// The filters' notes on damaged gzip.
     pub fn take_gzip_notes(&mut self) -> Vec<String> {
         let text = |note| if let Note::Gzip(text) = note { Some(text) } else { None };
         self.chain.take_notes().into_iter().filter_map(text).collect()
     }
 
-    /// Whether pieces go out at once, without a step.
+    /// True if pieces go out at once, without a step.
     pub fn is_immediate(&self) -> bool {
         self.chain.is_empty() && self.adapter.is_immediate()
     }

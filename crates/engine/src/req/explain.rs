@@ -26,7 +26,7 @@ use crate::shared::Engine;
 use crate::slices::SliceSet;
 use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 
-/// So many slices of an object are looked for.
+/// Slices of an object that are looked up at most.
 const SLICES_COUNTED: u64 = 4096;
 
 /// The verdict on a request that is answered before VCL.
@@ -36,17 +36,13 @@ const CHALLENGE: &str =
 /// A request that nobody made.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Its method.
     pub method: String,
-    /// Its URL as a request line has it.
     pub url: String,
-    /// Its header lines.
     pub fields: Vec<String>,
-    /// Who asks.
     pub client: SocketAddr,
 }
 
-/// What a trial remembers that a request doesn't.
+/// State of a trial in addition to the request's.
 #[derive(Debug, Default)]
 pub(crate) struct Trial {
     /// The parts of the hash.
@@ -136,7 +132,7 @@ fn trial(engine: &Arc<Engine>, question: &Question) -> Result<Req, String> {
 }
 
 impl Req {
-    /// What isn't looked up has no hash that matters.
+    /// Prints the effects of VCL. The hash is only shown if the request is looked up.
     fn tell_what_vcl_did(&self, hash_counts: bool, out: &mut String) {
         let vcl = self.vcl.as_ref().map_or("", |vcl| vcl.name.as_str());
         let Some(trial) = &self.trial else { return };
@@ -188,8 +184,8 @@ impl Req {
         format!("Cookies: {}.{advice}\n", names.join(", "))
     }
 
-    /// Why the backend that VCL chose can't be used, if it hasn't sent a response since its last failure. Directors aren't asked: that would
-    /// change whose turn it is.
+    /// The reason why the backend that VCL chose can't be used, if it hasn't sent a response since its last failure.
+    /// Directors aren't asked: that would change whose turn it is.
     fn backend_fault(&self) -> String {
         let director = self.director();
         let backend = director.as_ref().and_then(|director| director.as_backend());
@@ -278,7 +274,7 @@ impl Req {
         format!("{found}{more} of {count} slices of {size} bytes are in memory, {total} bytes in all")
     }
 
-    /// As a lookup decides, but for what only doing it would show.
+    /// Decides like a lookup, except for the effects that only a real one shows.
     fn judge(&self, peek: &Variants, options: &LookupOptions, now: Mono) -> String {
         if options.always_miss {
             return missed(&Reason::new(NoHit::AlwaysMiss, ""));
@@ -337,7 +333,6 @@ fn missed(reason: &Reason) -> String {
     format!("It would be a miss and be fetched.\n{}", text(reason))
 }
 
-/// What an object that is found fresh means.
 fn fresh(found: &VariantSummary, left: f64) -> String {
     let marked = |what: &str, then: &str| {
         format!("It would be {what} because of an earlier response{}. {then}\n", uncacheable_reason(&found.aux_attrs))
@@ -367,7 +362,7 @@ fn text(reason: &Reason) -> String {
     format!("Reason: {}\n  {}.\n", reason.text(), reason.word.text())
 }
 
-/// Where the answer to a trial would go: nothing is sent.
+/// A transport for a trial's response, which sends nothing.
 struct NullTransport;
 
 impl Transport for NullTransport {

@@ -20,7 +20,7 @@ use crate::transport::Transport;
 const HARD_USES: u32 = 100;
 
 impl Req {
-    /// Whether this client may get other bytes than those that are stored, so that a strong ETag isn't theirs.
+    /// True if this client may get other bytes than the stored ones, so that a strong ETag doesn't hold for them.
     pub(super) fn may_get_another_form(&self, obj: &ObjRef) -> bool {
         let (stored, made) = (obj.flags().coding, self.params.supported_codings());
         let is_undone = made.is_undone_for(stored, &self.head);
@@ -45,7 +45,7 @@ impl Req {
         self.form.as_ref().map(|form| form.bytes())
     }
 
-    /// Whether nothing happens to the body but for its coding.
+    /// True if nothing but the encoding of the body changes.
     fn may_have_form(&self, obj: &ObjRef) -> bool {
         let flags = obj.flags();
         let does_esi = flags.has_esi && !self.settings.disable_esi;
@@ -54,7 +54,7 @@ impl Req {
         is_plain && obj.body_len().is_some_and(|bytes| bytes > 0)
     }
 
-    /// Of all forms there are the one that the client likes best.
+    /// Takes the form that the client likes best, of those that exist.
     fn take_liked_form(&mut self, obj: &ObjRef, made: Codings, is_undone: bool) {
         let stored = obj.flags().coding;
         let liked = made.liked_by(&self.head);
@@ -76,7 +76,7 @@ impl Req {
         }
     }
 
-    /// What is stored is what the client gets, or the same packed harder, if it was packed here.
+    /// Takes the stored encoding, compressed harder if such a form exists and the body was compressed here.
     fn take_harder(&mut self, obj: &ObjRef, is_whole: bool) {
         if !obj.flags().is_recoded || !is_whole {
             return;
@@ -93,7 +93,6 @@ impl Req {
         self.form = form;
     }
 
-    /// A form that is delivered often is packed again.
     fn pack_harder(&self, obj: &ObjRef) {
         if let Some(form) = &self.form
             && !form.is_hard()

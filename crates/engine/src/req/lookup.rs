@@ -27,17 +27,17 @@ use crate::transport::Transport;
 pub(crate) struct LookupRequest<'a> {
     head: &'a Head,
     supported: Codings,
-    /// What Vary names is compared by RFC 9111.
+    /// True if the values that Vary names are compared as RFC 9111 says.
     is_normalised: bool,
 }
 
 impl<'a> LookupRequest<'a> {
-    /// By what Varnish compares.
+    /// Compares values as Varnish does.
     pub fn new(head: &'a Head, supported: Codings) -> Self {
         LookupRequest { head, supported, is_normalised: false }
     }
 
-    /// By RFC 9111.
+    /// Compares values as RFC 9111 does.
     pub fn normalised(head: &'a Head, supported: Codings) -> Self {
         LookupRequest { head, supported, is_normalised: true }
     }
@@ -74,7 +74,7 @@ impl Req {
         LookupRequest { head: &self.head, supported, is_normalised: self.settings.rfc9111 }
     }
 
-    /// What VCL asks of the lookup.
+    /// VCL's settings for the lookup.
     pub(super) fn lookup_options(&self) -> LookupOptions {
         let asked = self.settings.lookup;
         let options = self.with_directives(LookupOptions { tells: self.tells_reason(), ..asked });
@@ -209,7 +209,7 @@ impl Req {
         }
     }
 
-    /// What the lookup came across, for the log.
+    /// Logs the events of the lookup.
     fn log_events(&mut self, events: &[Event]) {
         for event in events {
             let tag = match event.tag() {
@@ -250,7 +250,6 @@ impl Req {
         Step::Miss(stale)
     }
 
-    /// Logs the hit.
     pub(super) fn found(&mut self, obj: ObjRef) -> Step {
         let times = obj.times();
         let left = times.t_origin.plus(times.ttl).since(self.engine().mono_of(self.t_req));
@@ -321,8 +320,8 @@ impl Req {
         }
     }
 
-    /// Whether one more fetch may run that no client waits for. If not, the stale object is delivered all the same, and
-    /// the next request for it tries again.
+    /// True if one more background fetch may run. If not, the stale object is delivered all the same, and the next
+    /// request for it tries again.
     fn may_refresh(&self) -> bool {
         let (main, limit) = (self.engine().main, self.params.bgfetch_limit);
         if self.engine().admission.pressure() >= Pressure::BackgroundFetches {
@@ -341,7 +340,7 @@ impl Req {
         false
     }
 
-    /// What the fetch that comes next needs: a worker of its class, then a slot. `Err` is the step to go to instead.
+    /// Takes a worker of the request's class, then a slot, for the next fetch. `Err` is the step to go to instead.
     async fn take_place_and_slot(&mut self, transport: &mut dyn Transport) -> Result<Slot, Step> {
         self.take_place(transport).await?;
         self.take_slot(transport).await
@@ -358,7 +357,7 @@ impl Req {
         slot
     }
 
-    /// Whether there is no memory for the fetch that comes next. A page that is being made gets its fragments.
+    /// True if there is no memory for the next fetch. A page in progress still gets its fragments.
     fn lacks_memory(&self) -> bool {
         self.engine().admission.pressure() >= Pressure::Fetches && !self.esi.is_fragment()
     }

@@ -11,7 +11,8 @@ use crate::proxy_status::Cause;
 use crate::transport::Transport;
 
 impl Req {
-    /// Whether the client has to come again, on a connection for that host: one by which its certificate asks for the client's.
+    /// True if the client has to come again on another connection for that host, because its certificate requires
+    /// client certificates.
     #[inline]
     pub(super) fn is_misdirected(&mut self) -> bool {
         self.engine().certificates.asks_clients() && self.is_elsewhere()
@@ -36,7 +37,7 @@ impl Req {
         self.refuse_empty(421, &cause, transport).await
     }
 
-    /// Whether this server has sent it to itself and would do so again, or wait for itself in a lookup.
+    /// True if this server has sent the request to itself and would do so again, or would wait for itself in a lookup.
     pub(super) fn has_come_back(&self, is_lookup: bool) -> bool {
         let is_its_own = self.restarts == 0 && !self.esi.is_fragment();
         let lookup = is_lookup.then_some(&self.digest);
@@ -49,7 +50,6 @@ impl Req {
         self.refuse_empty(508, &cause, transport).await
     }
 
-    /// Answers without a body and without VCL.
     async fn refuse_empty(&mut self, status: u16, cause: &Cause, transport: &mut dyn Transport) -> Step {
         self.start_synth(status, None, Some(cause));
         self.set_resp(names::CONTENT_LENGTH, &[b"0"]);

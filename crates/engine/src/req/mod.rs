@@ -84,10 +84,9 @@ use crate::proxy_status::Cause;
 use crate::synthetic::SyntheticResponse;
 use crate::trailers::Trailers;
 
-/// A step that runs VCL comes after `start_vcl`, or in a fragment.
 const HAS_VCL: &str = "a request that runs VCL has one";
 
-/// Where a request is.
+/// The steps of a request.
 #[derive(Debug)]
 pub(crate) enum Step {
     Recv,
@@ -99,7 +98,6 @@ pub(crate) enum Step {
     Pass,
     Pipe,
     Purge,
-    /// A fetch was started for this object.
     Fetch(ObjRef),
     Deliver(ObjRef),
     Synth,
@@ -109,72 +107,63 @@ pub(crate) enum Step {
     Done,
 }
 
-/// Where a response's body comes from.
+/// The source of a response's body.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// An object.
     Object(ObjRef),
-    /// Bytes made here.
     Made(Vec<u8>),
 }
 
 /// A request of a client (or of an ESI include).
 pub struct Req {
-    /// Its connection.
     pub sess: Rc<Sess>,
-    /// Its records.
     pub log: TxnLog,
-    /// The request's head as VCL has it.
     pub head: Head,
     /// The head as it came, for restarts and rollback; after `recv` began.
     pub original: Head,
-    /// The response's head.
     pub resp: Head,
-    /// Its id.
     pub vxid: Vxid,
-    /// When its last byte came (`req.time`).
+    /// Time at which its last byte came (`req.time`).
     pub t_req: Real,
-    /// What it has left in the way of body.
+    /// State of its own body.
     pub body: Upload,
-    /// Why the connection ends after it, once that is known.
+    /// The reason for ending the connection after it, once that is known.
     pub close: Option<SessClose>,
     /// The fetch is a pass that changes nothing at the backend: of no use once this client is gone.
     pub(crate) gives_up: bool,
     pub(crate) hasher: DigestBuilder,
-    /// What its digest is an alias of.
     pub(crate) alias: Option<Box<Alias>>,
     pub(crate) params: Arc<Params>,
     pub(crate) vcl: Option<Arc<LoadedVcl>>,
-    /// What runs its VCL, from the first subroutine on.
+    /// The machine that runs its VCL, from the first subroutine on.
     pub(crate) machine: Option<Box<Machine>>,
-    /// What comes of the fetch it waits for before the answer.
+    /// Interim responses of the fetch that it waits for.
     pub(crate) interims: Option<Interims>,
-    /// What comes of the fetch it waits for behind the answer.
+    /// Trailers of the fetch that it waits for.
     pub(crate) trailers: Option<Trailers>,
     /// When the response was begun (`resp.time`), once VCL has asked for it.
     pub(crate) t_resp: Cell<Option<Real>>,
     /// The right to fetch that its lookup gave, for the step that follows. Here, as it would make every step larger.
     pub(crate) busy: Option<Busy>,
-    /// Who has read the first piece of the object that was found, if that is on a disk.
+    /// The reader of the object found, if that is on a disk and its first piece was read.
     pub(crate) first_reader: Option<Box<Reader>>,
     /// The object that it delivers, as far as that outlives the worker.
     pub(crate) noted: Noted,
     /// The head of the object that VCL was lent, once VCL has looked at it.
     pub(crate) obj_head: Option<Head>,
     pub(crate) digest: Digest,
-    /// How the object's slices are delivered, if it has any.
+    /// State of a delivery of slices, if the object has any.
     pub(crate) sliced: Option<Box<slices::SlicedDelivery>>,
-    /// How often the answer was begun anew, as the object had changed.
+    /// Times that the response was begun anew because the object had changed.
     pub(crate) begun_anew: u32,
     pub(crate) restarts: u32,
     pub(crate) is_piped: bool,
     pub(crate) settings: Settings,
-    /// What another cache of the tier says with it, if it is one's; once that was asked.
+    /// The headers of another cache of the tier, if the request is one's; `None` until that was checked.
     pub(crate) peer: Option<Option<Box<PeerRequest>>>,
     pub(crate) verdict: Verdict,
-    /// The answer that is made here, if one is.
     pub(crate) synthetic: SyntheticResponse,
-    /// What happens to the body of the response.
+    /// Filters of the response's body.
     pub(crate) filters: ResponseFilters,
     /// The form of the object whose bytes go out, instead of those that are stored.
     pub(crate) form: Option<Arc<Form>>,
@@ -183,24 +172,22 @@ pub struct Req {
     pub(crate) esi: EsiContext,
     /// The VCL that came before the one `return (vcl(..))` chose: fragments begin with it again.
     pub(crate) vcl_first: Option<Arc<LoadedVcl>>,
-    /// It came by early data, in a handshake that may still go on.
+    /// The handshake, which may still go on, of a request that came by early data.
     pub(crate) early: Option<Rc<Handshaking>>,
     /// Nobody's request: nothing is to be done for it.
     pub(crate) trial: Option<explain::Trial>,
-    /// Its VCL has banned or purged something, and nobody has waited yet for that to be kept.
+    /// True if its VCL has banned or purged something and nobody has waited yet for that to be durable.
     pub(crate) has_invalidated: bool,
     /// A worker of its class, for the fetch that comes next.
     pub(crate) place: Option<Box<Place>>,
     pub(crate) class_state: ClassState,
-    /// What it has waited for.
     pub(crate) waited: Waited,
-    /// Its answer has begun, and nothing behind that asks for its heads or runs its VCL.
+    /// True once its response has begun and nothing needs its heads or VCL any more.
     pub(crate) is_told: bool,
     _open: crate::current::OpenTransaction,
 }
 
 impl Source {
-    /// The object, if it is one.
     fn object(&self) -> Option<&ObjRef> {
         match self {
             Source::Object(obj) => Some(obj),
@@ -220,13 +207,13 @@ impl Req {
         Self::new(sess, sess.engine.vxids.take(), params, t_req)
     }
 
-    /// Its first records: Begin and two timestamps. `t_first` is when its first byte came.
+    /// Writes its first records: Begin and two timestamps. `t_first` is the time of its first byte.
     pub fn begin(&mut self, t_first: Real) {
         self.begin_records(t_first);
         self.log.timestamp("Req", self.t_req);
     }
 
-    /// As [`Req::begin`] for a stream of a connection: its protocol is known before its head is.
+    /// Does what [`Req::begin`] does, for a stream of a connection: the protocol is known before the head.
     pub fn begin_stream(&mut self, t_first: Real, protocol: &str) {
         self.begin_records(t_first);
         self.log.put(Tag::ReqProtocol, protocol.as_bytes());
@@ -293,12 +280,10 @@ impl Req {
         }
     }
 
-    /// What this worker's transactions share.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.sess.engine
     }
 
-    /// The parameters this request began with.
     pub fn params(&self) -> &Arc<Params> {
         &self.params
     }
@@ -359,12 +344,11 @@ impl Req {
         Ok(())
     }
 
-    /// Writes the accounting and ends the transaction's log.
     pub fn finish(&mut self, transport: &dyn Transport) {
         self.finish_with(transport.acct());
     }
 
-    /// Its client takes nothing for now: others get the memory that isn't needed any more.
+    /// Gives unneeded memory to others, because the client takes nothing for now.
     pub fn rest(&mut self) {
         self.log.rest();
         if self.is_told {
@@ -378,7 +362,7 @@ impl Req {
         self.machine.take().into_iter().for_each(pool::leave_machine);
     }
 
-    /// As [`Req::finish`], by what `acct` says.
+    /// Does what [`Req::finish`] does, with the counts of `acct`.
     pub fn finish_with(&mut self, mut acct: Acct) {
         self.body.give_up();
         self.tell_verdict();
@@ -419,28 +403,25 @@ impl Req {
         self.leave_heads();
     }
 
-    /// Where it would be fetched from.
     pub(crate) fn director(&self) -> Option<Arc<dyn Director>> {
         self.settings.director(self.vcl.as_ref()?)
     }
 
-    /// Queues a response that VCL never sees.
     pub fn minimal(&mut self, transport: &mut dyn Transport, status: u16, error: ProxyError) {
         self.minimal_because(transport, status, &Cause::new(error, ""));
     }
 
-    /// As [`Req::minimal`], with all that is known of the cause.
+    /// Does what [`Req::minimal`] does, with all that is known of the cause.
     pub(crate) fn minimal_because(&mut self, transport: &mut dyn Transport, status: u16, cause: &Cause) {
         let proxy_status = cause.value(&self.params);
         transport.send_minimal(status, proxy_status.as_deref(), &mut self.log);
     }
 
-    /// Runs a subroutine of VCL to its end.
     pub(crate) async fn vcl(&mut self, method: Method, transport: &mut dyn Transport) -> Action {
         self.vcl_with(Lent::default(), method, transport).await
     }
 
-    /// As [`Req::vcl`], with what the step lends.
+    /// Does what [`Req::vcl`] does, with the objects that the step lends.
     pub(crate) async fn vcl_with(
         &mut self,
         mut lent: Lent<'_>,
@@ -489,7 +470,7 @@ impl Req {
         }
     }
 
-    /// What every action means wherever it comes from.
+    /// Applies the effects that an action has after any subroutine.
     fn after_vcl(&mut self, method: Method, action: &Action) {
         let spot = self.machine.as_ref().and_then(|machine| machine.ended_at());
         self.verdict.decide(method, action, spot);
@@ -597,7 +578,6 @@ impl Req {
         }
     }
 
-    /// Sets a field of the request, logged.
     pub(crate) fn set_req(&mut self, name: &str, value: &[&[u8]]) {
         if REQ.append(&mut self.head, &mut self.log, name, value).is_err() {
             self.log.count_lost();

@@ -11,11 +11,11 @@ use super::transmit::{DeliveryFailure, Window};
 use super::{Req, Step};
 use crate::parts::{Parts, Wanted};
 
-/// How often an answer may be begun anew because what came wasn't enough.
+/// Times that a response may be begun anew because the object found wasn't enough.
 const TRIES: u32 = 3;
 
 impl Req {
-    /// Whether the object can't answer the request: parts of it are missing, and some of those are wanted (RFC 9111 3.3).
+    /// True if the object can't answer the request because some of the bytes asked for are missing (RFC 9111 3.3).
     #[inline]
     pub(super) fn lacks(&self, obj: &ObjRef) -> bool {
         Parts::of(obj).is_some_and(|parts| self.wants_more(&parts, obj))
@@ -30,7 +30,8 @@ impl Req {
         !parts.have(&Wanted::of(&self.head, &head, parts.total, &self.params))
     }
 
-    /// How to look for the right to fetch what is missing of an object that was found. Who doesn't go by RFC 9111 fetches the whole.
+    /// Options for looking up the right to fetch the missing parts of an object. A request that doesn't follow RFC 9111
+    /// fetches the whole.
     pub(super) fn for_what_is_missing(&self, options: &LookupOptions) -> LookupOptions {
         match self.settings.rfc9111 {
             true => LookupOptions { max_age: Some(0.0), ..*options },
@@ -38,7 +39,7 @@ impl Req {
         }
     }
 
-    /// What came isn't what is wanted: the object has changed, or was fetched by somebody who wanted less.
+    /// Looks up again, because the object has changed or was fetched for a smaller range.
     #[cold]
     pub(super) fn look_again_for_parts(&mut self) -> Step {
         if self.begun_anew < TRIES {
@@ -70,7 +71,7 @@ impl Req {
     }
 }
 
-/// Where in the stored body these bytes of an object are.
+/// Offset of these bytes of an object in its stored body.
 pub(super) fn place_of(obj: &ObjRef, low: u64, high: u64) -> Result<u64, DeliveryFailure> {
     match Parts::of(obj) {
         None => Ok(low),

@@ -20,15 +20,16 @@ use crate::peers::hop::LACQUER_PEER;
 use crate::peers::lives::{LACQUER_OBJECT, LACQUER_REFUSED, OwnerSays};
 use crate::transport::Transport;
 
-/// How long a peer that is ahead in the log waits for this node to catch up: longer than an entry takes to all nodes of a site.
+/// Time for which a peer that is ahead in the log waits for this node to catch up: longer than an entry takes to all
+/// nodes of a site.
 const CATCH_UP: Duration = Duration::from_millis(20);
 /// Between two looks at that.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What a peer says with its request.
+/// The headers of a peer's request.
 #[derive(Debug)]
 pub(crate) struct PeerRequest {
-    /// How far the fleet's log must have been carried out here.
+    /// Position up to which this node must have carried out the fleet's log.
     needed: Option<LogPosition>,
     /// Seconds that the object may be old.
     newer: Option<f64>,
@@ -37,7 +38,7 @@ pub(crate) struct PeerRequest {
 }
 
 impl Req {
-    /// Whether a peer sends it. Looked at once, in the head as it came: what VCL takes out makes no client of it.
+    /// True if a peer sends the request. Checked once, in the head as it came: VCL can't turn a peer into a client.
     pub(crate) fn is_of_peer(&mut self) -> bool {
         if self.peer.is_none() {
             let peer = self.find_peer();
@@ -87,7 +88,8 @@ impl Req {
         Some(self.refuse_peer("behind the log", transport).await)
     }
 
-    /// Whether all that was invalidated where the request comes from is, here. Asked before the lookup: what that finds is as new.
+    /// True if this node knows all invalidations of the requesting one. Call it before the lookup, so that the lookup's
+    /// result is as new.
     async fn has_reached(&mut self, needed: LogPosition, transport: &mut dyn Transport) -> bool {
         let engine = self.engine().clone();
         let Some(node) = engine.fleet_node() else { return false };
@@ -104,7 +106,7 @@ impl Req {
         }
     }
 
-    /// Whether a peer would wait here for a fetch that itself asks a peer, who may wait for the same.
+    /// True if a peer would wait here for a fetch that itself asks a peer, which may wait for the same object.
     pub(super) fn would_wait_in_a_circle(&self) -> bool {
         let Some(peers) = self.engine().peers.get().filter(|_| matches!(self.peer, Some(Some(_)))) else {
             return false;
@@ -127,12 +129,13 @@ impl Req {
         }
     }
 
-    /// Whether it was found to be a peer's.
+    /// True if the request is known to be a peer's.
     pub(super) fn is_known_as_peers(&self) -> bool {
         matches!(self.peer, Some(Some(_)))
     }
 
-    /// As [`Req::drive_while_there`], of a peer's request: as long as it waits it's told that this node is at work.
+    /// Does what [`Req::drive_while_there`] does, for a peer's request. The peer is told repeatedly that this node is
+    /// at work.
     pub(super) async fn drive_for_peer<F: Future>(
         &mut self,
         transport: &mut dyn Transport,
@@ -203,8 +206,8 @@ impl Req {
         }
     }
 
-    /// Whether the fetch that comes of this request may ask a key's owner: not for a peer, whom this node is the owner for, and not for who
-    /// wants something newer than what is stored, or what wasn't cacheable before.
+    /// True if this request's fetch may ask a key's owner. False for a peer's request, since this node is the owner for
+    /// it, for one that wants something newer than the stored object, and for an object that wasn't cacheable before.
     pub(crate) fn may_ask_peers(&mut self) -> bool {
         if !self.settings.is_special || self.engine().peers.get().is_none() || self.is_of_peer() {
             return false;

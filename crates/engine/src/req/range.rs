@@ -14,7 +14,8 @@ use super::Req;
 use crate::httplog::RESP;
 
 impl Req {
-    /// What becomes of the client's Range for a body of that length; changes the head. `obj`: where the body is, unless it is made here.
+    /// Evaluates the client's Range for a body of that length, and changes the head. `obj` holds the body, unless the
+    /// body is made here.
     pub(super) fn judge_range(&mut self, obj: Option<&ObjRef>, len: Option<u64>) -> RangeVerdict {
         if !conditional::if_range_holds(&self.head, &self.resp) {
             return RangeVerdict::Whole;
@@ -73,7 +74,7 @@ impl Req {
     }
 }
 
-/// What no body holds: nobody can foresee it.
+/// A boundary that occurs in no body, because nobody can foresee it.
 fn boundary(transaction: u64) -> String {
     static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
     let [a, b] = [0, 1].map(|n: usize| KEYS[n].hash_one(transaction));

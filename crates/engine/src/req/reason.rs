@@ -10,7 +10,6 @@ use vrt::{Action, Method, SourceLocation};
 /// Longest part of a value that a reason quotes.
 const QUOTED_BYTES: usize = 80;
 
-/// A reason and what goes with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reason {
     pub word: NoHit,
@@ -23,12 +22,12 @@ impl Reason {
         Reason { word, detail: detail.into() }
     }
 
-    /// Nothing was decided yet.
     pub fn undecided() -> Self {
         Self::new(NoHit::Refused, String::new())
     }
 
-    /// What `method` ended with, when that is a reason. `before` is the reason so far, `None` after a hit.
+    /// The reason for no hit when `method` ended with an action that is one. `before` is the reason so far, `None`
+    /// after a hit.
     pub fn of_vcl(
         method: Method,
         action: &Action,
@@ -79,8 +78,8 @@ impl Reason {
         }
     }
 
-    /// Why a lookup found no hit; `None` for a hit. When `options` asks for no explanation, this is the reason alone:
-    /// a pass finds its marker with each request.
+    /// The reason why a lookup found no hit; `None` for a hit. Without details if `options` asks for no explanation: a
+    /// pass finds its marker with each request.
     pub fn of_lookup(outcome: &LookupOutcome, options: &LookupOptions, head: &Head, now: base::Mono) -> Option<Reason> {
         let marked = |reason, xid: base::Vxid, left: f64| {
             if !options.tells {
@@ -140,7 +139,7 @@ impl Reason {
         }
     }
 
-    /// As the log and people have it.
+    /// The text for the log and for people.
     pub fn text(&self) -> String {
         let between = if self.detail.is_empty() { "" } else { ": " };
         format!("{}{between}{}", self.word.word(), self.detail)

@@ -59,7 +59,8 @@ impl Req {
         Ok(())
     }
 
-    /// Whether it is a HEAD that may have a body. HTTP/1 refuses those with the head; over a stream the end may come later.
+    /// True if the request is a HEAD that may have a body. HTTP/1 refuses those with the head; over a stream the end
+    /// may come later.
     pub(super) fn has_doubtful_body(&self, transport: &dyn Transport) -> bool {
         self.head.method() == b"HEAD" && transport.body_state() == BodyState::Unread
     }
@@ -181,7 +182,7 @@ impl Req {
         }
     }
 
-    /// What each pass through `vcl_recv` starts from; a restart keeps what VCL set before.
+    /// Sets the state in which each pass through `vcl_recv` begins. A restart keeps VCL's settings.
     fn prepare(&mut self) {
         if self.params.traceparent {
             let ratio = Some(self.params.traceparent_ratio);
@@ -213,7 +214,6 @@ impl Req {
         hop::remove_nominated(&mut self.original, |_| {});
     }
 
-    /// Adds the client to X-Forwarded-For.
     fn forwarded_for(&mut self) {
         let client = self.sess.client_text.get();
         if self.head.collect(names::X_FORWARDED_FOR).is_err() {
@@ -281,8 +281,8 @@ impl Req {
     }
 }
 
-/// Whether VCL's verdict holds for a request whose body `std.cache_req_body` couldn't have: VCL may answer by itself or begin anew, but a lookup or a
-/// backend would be asked without what VCL hashes and judges by.
+/// True if VCL's verdict holds for a request whose body `std.cache_req_body` couldn't have. VCL may answer by itself or
+/// begin anew; a lookup or a backend would lack the body that VCL hashes and judges by.
 fn goes_without_body(action: &Action) -> bool {
     matches!(action, Action::Synth { .. } | Action::Restart | Action::Vcl(_))
 }

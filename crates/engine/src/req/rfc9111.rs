@@ -20,12 +20,12 @@ use crate::httplog::RESP;
 use crate::queries::Learned;
 use crate::transport::Transport;
 
-/// What a request's digest is an alias of (`crate::queries`).
+/// The exact URL for which a request's digest is an alias (`crate::queries`).
 #[derive(Clone, Debug)]
 pub(crate) struct Alias {
     /// The digest of its URL as it stands.
     pub exact: Digest,
-    /// What was known of its path by then.
+    /// The knowledge of its path at that time.
     pub learned: Arc<Learned>,
 }
 
@@ -38,7 +38,7 @@ impl Req {
         }
     }
 
-    /// What the request wants of the lookup.
+    /// Applies the request's Cache-Control to the lookup.
     pub(super) fn with_directives(&self, options: LookupOptions) -> LookupOptions {
         let asked = self.directives();
         LookupOptions {
@@ -49,7 +49,8 @@ impl Req {
         }
     }
 
-    /// What the request's directives make of a miss, whose right to fetch is in `busy`. `None`: it fetches.
+    /// The step that the request's directives require instead of a fetch; the right to fetch is in `busy`. `None`
+    /// fetches.
     pub(super) fn instead_of_fetch(&mut self, stale: Option<&ObjRef>) -> Option<Step> {
         let asked = self.directives();
         if let Some(stale) = stale.filter(|stale| self.takes_stale(stale, &asked) && !self.lacks(stale)) {
@@ -68,7 +69,7 @@ impl Req {
         None
     }
 
-    /// Whether the client takes what is stale (RFC 9111 5.2.1.2).
+    /// True if the client accepts the stale object (RFC 9111 5.2.1.2).
     fn takes_stale(&self, stale: &ObjRef, asked: &RequestDirectives) -> bool {
         let Some(most) = asked.max_stale.filter(|_| !asked.no_cache && asked.min_fresh.is_none()) else { return false };
         let (now, times) = (self.engine().mono_of(self.t_req), stale.times());
@@ -118,7 +119,8 @@ impl Req {
         }
     }
 
-    /// Where something is known of queries of the URL's path, the digest is an alias of all URLs that it makes no difference to.
+    /// Replaces the digest by an alias of all URLs that differ only in insignificant parts of the query, if something
+    /// is known of queries of that path.
     pub(super) async fn hash_alias(&mut self, before: Action, transport: &mut dyn Transport) -> Action {
         let host = self.head.get(names::HOST).unwrap_or_default();
         let Some(learned) = self.engine().queries.of(host, self.head.url()) else { return before };
@@ -131,7 +133,7 @@ impl Req {
         before
     }
 
-    /// What `vcl_hash` makes of another URL with the request's other fields; `None`: it fails.
+    /// The digest that `vcl_hash` calculates for another URL with the request's other headers; `None` if VCL fails.
     async fn hash_of(&mut self, url: &[u8], transport: &mut dyn Transport) -> Option<Digest> {
         let own = self.head.url().to_vec();
         if self.head.set_url(url).is_err() {

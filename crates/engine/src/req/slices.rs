@@ -21,16 +21,15 @@ use crate::bereq::start_slice;
 use crate::slices::{CHANGED, SliceSet};
 use crate::transport::Transport;
 
-/// How often an answer may be begun anew because the object had changed, and how often one slice is fetched for one answer.
+/// Times that a response may be begun anew because the object had changed, and that one slice is fetched for one
+/// response.
 const TRIES: u32 = 3;
 
-/// How often one slice is looked for while others' fetches of it fail.
+/// Lookups of one slice while others' fetches of it fail.
 const LOOKS: u32 = 16;
 
-/// A delivery of slices.
 pub(crate) struct SlicedDelivery {
     set: SliceSet,
-    /// The object's.
     digest: Digest,
     head: ObjRef,
     /// Slices that were found or are being fetched ahead of their turn, in order.
@@ -39,31 +38,27 @@ pub(crate) struct SlicedDelivery {
     fetched: u64,
 }
 
-/// How slices are looked for: what lives is as good as the head, which was judged before.
+/// Options for looking up slices. A slice that exists is as good as the head, which was judged before.
 fn options() -> LookupOptions {
     LookupOptions { takes_stale: true, ..LookupOptions::default() }
 }
 
-/// Why there is no slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoSlice {
-    /// The object is another one by now.
     Changed,
     /// The origin doesn't give it: the type of error, where that is known.
     Failed(Option<ProxyError>),
-    /// Its class has no worker for it, and no chair; the answer to that is prepared.
+    /// The class has neither a worker nor a slot in its queue. The response to that is prepared.
     Refused,
-    /// The client is gone.
     Gone,
 }
 
 impl SlicedDelivery {
-    /// Bytes of the whole object.
     pub fn total(&self) -> u64 {
         self.set.total
     }
 
-    /// Whether its first slice had to be fetched.
+    /// True if the first slice had to be fetched.
     pub fn is_partly_fetched(&self) -> bool {
         self.fetched > 0
     }
@@ -149,7 +144,6 @@ impl Req {
         Some(sliced.set.index_of(byte))
     }
 
-    /// Sends the body, or what of it was asked for.
     pub(super) async fn send_slices(
         &mut self,
         window: Window,
@@ -342,7 +336,6 @@ impl Req {
         }
     }
 
-    /// Waits until the slice's head is there.
     async fn slice_head(&mut self, obj: ObjRef, index: u64, transport: &mut dyn Transport) -> Result<ObjRef, NoSlice> {
         match self.drive_for_client(transport, obj.headers()).await {
             None => return Err(NoSlice::Gone),

@@ -21,7 +21,7 @@ use crate::transport::{BodyLen, BodyState, Transport};
 /// Seconds after which a client may try again that was refused for lack of memory: the same that the built-in VCL says.
 pub(super) const RETRY_AFTER: &[u8] = b"5";
 
-/// Whether the client has closed its end.
+/// True if the client has closed its end.
 fn is_gone(transport: &mut dyn Transport) -> bool {
     transport.poll_peer_closed(&mut Context::from_waker(Waker::noop())).is_ready()
 }

@@ -6,17 +6,16 @@ use std::fmt::Write;
 use super::Req;
 use super::verdict::{FoundKind, Verdict};
 
-/// The field.
 const SERVER_TIMING: &str = "Server-Timing";
 
 /// Seconds that a request has waited for others, all its rounds together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waited {
-    /// For somebody else's fetch of the same object.
+    /// Seconds waited for another request's fetch of the same object.
     pub busy: f32,
-    /// For its own fetch, until the head was there.
+    /// Seconds waited for its own fetch, until the head was there.
     pub origin: f32,
-    /// For a worker of its class.
+    /// Seconds waited for a worker of its class.
     pub class: f32,
 }
 

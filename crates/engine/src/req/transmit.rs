@@ -22,19 +22,18 @@ use crate::httplog::{RESP, log_processors};
 use crate::parts::Parts;
 use crate::transport::{BodyLen, SendError, Transport};
 
-/// How much may be queued for the client before the delivery waits for it.
+/// Bytes that may be queued for the client before the delivery waits for it.
 pub(super) const QUEUE_BYTES: usize = 256 * 1024;
 
-/// How much of what filters made: it is in no store.
+/// Bytes that may be queued if filters made them: they are in no store.
 const MADE_BYTES: usize = 64 * 1024;
 
-/// How much where what waits for the client is in no store.
+/// Bytes that may be queued if they are in no store.
 const SQUEEZED_BYTES: usize = 16 * 1024;
 
-/// What a part of a response with many is charged with beside its bytes.
+/// Charge in microseconds for each part of a multipart response, in addition to its bytes.
 const PART_MICROS: u32 = 2;
 
-/// What is to be sent.
 struct Plan {
     chain: Chain,
     do_esi: bool,
@@ -42,28 +41,26 @@ struct Plan {
     window: Window,
 }
 
-/// What of the stored body is sent, when nothing else happens to it: then the rest needn't be read.
+/// The part of the stored body that is sent if nothing else happens to it, so that the rest needn't be read.
 pub(super) enum Window {
     All,
-    /// From the first byte up to and with the second.
+    /// The bytes from the first up to and with the second.
     Part(u64, u64),
     /// Several, with what goes between them.
     Parts(Box<Multipart>),
 }
 
-/// Why a delivery broke off.
+/// Reasons why a delivery broke off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeliveryFailure {
     /// The fetch failed behind it.
     Fetch,
-    /// The client is gone.
     Client(SessClose),
     /// A fragment failed that the whole page can't do without.
     Page,
 }
 
 impl DeliveryFailure {
-    /// The client closed its end while nothing was sent.
     pub(super) const GONE: DeliveryFailure = DeliveryFailure::Client(SessClose::RemClose);
 }
 
@@ -168,7 +165,6 @@ impl Req {
         Step::Done
     }
 
-    /// Whether there are fields behind the body, as far as its fetch has come.
     fn has_trailers(&self, source: &Source) -> bool {
         let Some(obj) = source.object() else { return false };
         self.trailers.as_ref().is_some_and(|trailers| trailers.are_there(obj.xid()))
@@ -248,7 +244,6 @@ impl Req {
         RESP.log_status(&self.resp, &mut self.log);
     }
 
-    /// Sends the body.
     async fn send_body(
         &mut self,
         source: Source,
@@ -308,7 +303,6 @@ impl Req {
         self.push(down, Buf::unaccounted(Vec::new()), true, transport).await.map(drop)
     }
 
-    /// A part of several begins.
     pub(super) async fn begin_part(
         &mut self,
         heads: &PartHeads,
@@ -355,7 +349,7 @@ impl Req {
         Ok(())
     }
 
-    /// What the filters have to say at the end, and what a fragment tells its page.
+    /// Logs the filters' notes at the end, and reports a fragment's result to its page.
     fn end_body(&mut self, down: &Downstream, does_esi: bool, sends: bool) -> Result<(), DeliveryFailure> {
         let says_acct = !self.log.ring().is_masked(Tag::VdpAcct);
         let closing: Vec<_> = down.chain.close().collect();
@@ -418,7 +412,7 @@ impl Req {
         .await
     }
 
-    /// What became of a body that can't be read on.
+    /// Handles a body that can't be read on.
     #[cold]
     fn broken_object(&mut self, error: ReadError, obj: &ObjRef) -> DeliveryFailure {
         if let ReadError::Store(error) = error {
@@ -467,7 +461,7 @@ impl Req {
         }
     }
 
-    /// Its stint is over: others have their turn. What is queued goes out before.
+    /// Lets other tasks run, after its stint. Queued bytes go out first.
     pub(super) async fn let_others_go_first(&mut self, transport: &mut dyn Transport) -> Result<(), DeliveryFailure> {
         let flushed = poll_fn(|cx| Poll::Ready(transport.poll_flush(cx, 0))).await;
         if let Poll::Ready(Err(error)) = flushed {
@@ -477,7 +471,7 @@ impl Req {
         Ok(())
     }
 
-    /// Why the body can't go on, logged in the filter's own words where it has some.
+    /// Handles a body that a filter can't process, and logs the filter's text if it has one.
     fn broken_body(&mut self, down: &mut Downstream, error: &filters::FilterError) -> DeliveryFailure {
         let told = down.take_gzip_notes();
         if told.is_empty() {
@@ -499,7 +493,6 @@ impl Req {
         self.flush_to(QUEUE_BYTES / 4, transport).await
     }
 
-    /// Waits until no more than `keep` bytes are queued.
     async fn flush_to(&mut self, keep: usize, transport: &mut dyn Transport) -> Result<(), DeliveryFailure> {
         let body = self.body.clone();
         poll_fn(|cx| {
@@ -511,7 +504,7 @@ impl Req {
     }
 }
 
-/// What was polled. A client that doesn't read mustn't hold what others can use.
+/// Passes the result on. While the client doesn't read, releases memory that others can use.
 fn resting<T>(polled: Poll<T>, req: &mut Req) -> Poll<T> {
     if polled.is_pending() {
         req.rest();
@@ -519,7 +512,7 @@ fn resting<T>(polled: Poll<T>, req: &mut Req) -> Poll<T> {
     polled
 }
 
-/// What the stored body unpacks to, when that is known.
+/// Length of the decompressed stored body, if that is known.
 pub(super) fn plain_bytes(obj: &ObjRef) -> Option<u64> {
     obj.body_len()?;
     let aux_attrs = AuxAttrs::read(obj.aux_attrs());

@@ -19,7 +19,7 @@ pub struct Upload {
     is_kept_for_vcl: bool,
 }
 
-/// What the client waits for before it sends the body.
+/// The client's expectation before it sends the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expect {
     Nothing,
@@ -32,27 +32,24 @@ enum Expect {
 }
 
 impl Upload {
-    /// No body.
     pub(crate) fn none() -> Self {
         Upload { body: ReqBody::none(), expect: Expect::Nothing, is_kept_for_vcl: false }
     }
 
-    /// The body of a request whose head was looked at.
     pub(crate) fn begin(&mut self, body: ReqBody) {
         self.body = body;
     }
 
-    /// The client waits for a 100.
     pub(crate) fn expect_continue(&mut self) {
         self.expect = Expect::Expected { late: false };
     }
 
-    /// Whether the client waits for a 100 that nobody has asked for yet.
+    /// True if the client waits for a 100 that nobody has asked for yet.
     pub fn is_expected(&self) -> bool {
         matches!(self.expect, Expect::Expected { .. })
     }
 
-    /// `std.late_100_continue()`
+    /// Implements `std.late_100_continue()`.
     pub(crate) fn set_late(&mut self, is_late: bool) {
         if let Expect::Expected { late } = &mut self.expect {
             *late = is_late;
@@ -68,7 +65,7 @@ impl Upload {
         is_due
     }
 
-    /// Whether the client waits for a 100: the caller sees to it.
+    /// Takes the client's expectation of a 100, which the caller fulfils.
     pub(crate) fn take_expected(&mut self) -> bool {
         let is_expected = self.is_expected();
         if is_expected {
@@ -77,7 +74,7 @@ impl Upload {
         is_expected
     }
 
-    /// Whether a 100 is to be sent before the request waits.
+    /// True if a 100 is to be sent before the request waits.
     pub(crate) fn take_due(&mut self) -> bool {
         let is_due = self.expect == Expect::Due;
         if is_due {
@@ -86,7 +83,6 @@ impl Upload {
         is_due
     }
 
-    /// Lends the unread body to a fetch.
     pub(crate) fn lend(&mut self) -> ReqBody {
         self.reads();
         self.body.lend();
@@ -99,7 +95,7 @@ impl Upload {
         self.is_kept_for_vcl = true;
     }
 
-    /// Whether the wait that is over was VCL's for the body.
+    /// True if VCL waited for the body, and that wait is over.
     pub(crate) fn take_kept_for_vcl(&mut self) -> bool {
         std::mem::take(&mut self.is_kept_for_vcl)
     }

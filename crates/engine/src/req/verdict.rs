@@ -17,21 +17,17 @@ use vrt::{Action, Method, SourceLocation};
 use super::Req;
 use super::reason::Reason;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// What the lookup found is the answer.
-    Hit {
-        /// It is stale.
-        in_grace: bool,
-    },
+    /// The object found is the response.
+    Hit { in_grace: bool },
     /// `vcl_hit` wants a fresh object in the place of what was found. No reason is declared for that: it counts as a hit.
     Refetch,
-    /// Anything else.
+    /// The cache doesn't have the response, or VCL decided otherwise.
     NoHit { found: FoundKind, reason: Reason },
 }
 
-/// What the lookup came across, of a request that is no hit.
+/// Result of the lookup of a request that is no hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundKind {
     /// No lookup, or nothing that decides anything.
@@ -59,12 +55,11 @@ impl FoundKind {
 }
 
 impl Verdict {
-    /// Nothing was decided yet.
     pub fn undecided() -> Self {
         Self::no_hit(Reason::undecided())
     }
 
-    /// It won't be looked up, or that led to nothing.
+    /// Notes that the request isn't looked up, or that the lookup failed.
     pub fn no_hit(reason: Reason) -> Self {
         Verdict::NoHit { found: FoundKind::Nothing, reason }
     }
@@ -94,12 +89,10 @@ impl Verdict {
         *self = Verdict::Refetch;
     }
 
-    /// Whether the object that was found is stale.
     pub fn in_grace(&self) -> bool {
         matches!(self, Verdict::Hit { in_grace: true })
     }
 
-    /// What the lookup found.
     pub fn found(&self) -> FoundKind {
         match self {
             Verdict::Hit { .. } => FoundKind::Hit,
@@ -108,7 +101,7 @@ impl Verdict {
         }
     }
 
-    /// Why it is no hit; `None` for one.
+    /// The reason why the request is no hit; `None` for a hit.
     pub fn reason(&self) -> Option<&Reason> {
         match self {
             Verdict::Hit { .. } | Verdict::Refetch => None,
@@ -118,12 +111,11 @@ impl Verdict {
 }
 
 impl Req {
-    /// Whether anybody will read more than the reason.
+    /// True if somebody will read more than the reason.
     pub(super) fn tells_reason(&self) -> bool {
         self.params.log_no_hit || self.trial.is_some()
     }
 
-    /// Logs and counts why this was no hit, unless it was one.
     pub(super) fn tell_verdict(&mut self) {
         let Some(reason) = self.verdict.reason().filter(|_| self.trial.is_none()) else { return };
         self.sess.engine.no_hit.of(reason.word).tally();

@@ -17,7 +17,6 @@ use tables::tags::Tag;
 
 use super::transport::H1;
 
-/// Bytes read at once while a head comes in.
 const HEAD_READ_BYTES: usize = 4 * 1024;
 
 pub(super) struct NextRequest {
@@ -26,9 +25,7 @@ pub(super) struct NextRequest {
     pub scan: Scan,
     pub t_first: Real,
     pub t_req: Real,
-    /// Parameters when the search for it began.
     pub params: Arc<Params>,
-    /// True if HTTP/2 begins here instead of a request (RFC 9113 3.4).
     pub is_http2_preface: bool,
 }
 
@@ -103,7 +100,6 @@ async fn more(h1: &mut H1, head_limit: Duration, whole_by: &mut Option<Instant>)
     }
 }
 
-/// Answers a head that no VCL is to see.
 pub(super) fn refuse(h1: &mut H1, req: &mut Req, error: &HeadError, head_bytes: usize) -> SessClose {
     let reaction = error.reaction();
     let input = h1.conn.input[h1.used..h1.used + head_bytes].to_vec();

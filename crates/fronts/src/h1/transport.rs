@@ -21,7 +21,6 @@ use crate::conn::{AFTER_PIPE, CloseState, Conn};
 use crate::output::Output;
 use crate::waits::{RecvWait, SendWait};
 
-/// Bytes of a request's body read at once.
 const BODY_READ_BYTES: usize = 16 * 1024;
 /// Bytes of a chunked body that are checked for broken framing before the request runs.
 const LOOK_BYTES: usize = 64 * 1024;
@@ -41,12 +40,10 @@ pub(crate) struct H1 {
     is_reset: bool,
     recv: RecvWait,
     send: SendWait,
-    /// A request was served.
     pub(crate) was_busy: bool,
 }
 
 impl H1 {
-    /// The connection is busy from now on.
     pub(crate) fn new(mut conn: Box<Conn>, buffers: Buffers) -> Self {
         let Buffers { input, output } = buffers;
         if conn.input.is_empty() {
@@ -161,7 +158,6 @@ impl H1 {
         })
     }
 
-    /// A buffer that a body made large isn't kept.
     fn shrink(&mut self) {
         if self.conn.input.capacity() > KEEP_BYTES * 4 && !self.has_input() {
             self.conn.input = Vec::new();

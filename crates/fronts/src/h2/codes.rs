@@ -5,7 +5,6 @@ use http2::{Abuse, ErrorCode};
 use tables::close::SessClose;
 use tables::counters::{Counter, Main};
 
-/// The code's meaning in words.
 pub(super) fn meaning(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::NoError => "Graceful shutdown",
@@ -26,7 +25,6 @@ pub(super) fn meaning(code: ErrorCode) -> &'static str {
     }
 }
 
-/// The reason for a session's end whose GOAWAY has this code.
 pub(super) fn close_reason(code: ErrorCode) -> SessClose {
     match code {
         ErrorCode::NoError => SessClose::RemClose,

@@ -19,7 +19,6 @@ thread_local! {
     static WORKED: RefCell<Option<Worked>> = const { RefCell::new(None) };
 }
 
-/// The settings for new connections.
 pub(super) fn current(params: &Arc<Params>, is_sealed: bool) -> Arc<Config> {
     WORKED.with_borrow_mut(|worked| {
         if worked.as_ref().is_none_or(|worked| !Arc::ptr_eq(&worked.params, params)) {

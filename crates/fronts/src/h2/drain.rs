@@ -30,7 +30,6 @@ thread_local! {
     static CONNECTIONS: RefCell<Connections> = RefCell::default();
 }
 
-/// A connection begins: it is told of a drain from now on.
 pub(super) fn enter(mux: &Rc<Mux>) {
     let engine = &mux.sess.engine;
     engine.drain_watch.http2_untold.fetch_add(1, Ordering::Relaxed);
@@ -54,7 +53,6 @@ pub(super) fn enter(mux: &Rc<Mux>) {
     }
 }
 
-/// Forgets a connection that is over.
 pub(super) fn leave(seat: usize) {
     // A thread that is ending has no list any more.
     let _ = CONNECTIONS.try_with(|connections| {

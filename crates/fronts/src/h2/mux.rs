@@ -46,7 +46,6 @@ pub(crate) struct Mux {
     state: RefCell<State>,
     /// The request that asked for the upgrade, until the client's preface has come.
     pub(super) upgraded: Cell<Option<Box<Upgraded>>>,
-    /// Index among its thread's connections.
     pub(super) seat: Cell<usize>,
 }
 
@@ -61,13 +60,11 @@ pub(super) struct State {
     /// Bytes of the client's preface that haven't come: until then nothing is sent.
     pub(super) preface_left: usize,
     pub(super) close: Option<SessClose>,
-    /// The codec has ended it: GOAWAY is in the output.
     pub(super) is_ended: bool,
     /// True once the kernel has the frames that announce a drain.
     is_told: bool,
     /// The client was told of a drain; until when its answer is waited for.
     drain_until: Option<Instant>,
-    /// The connection's task, while it waits.
     task: Option<Waker>,
     /// True while the task runs: it will see what is queued.
     pub(super) is_running: bool,
@@ -225,7 +222,6 @@ impl State {
         }
     }
 
-    /// True if streams linger.
     pub(super) fn lingers(&self) -> bool {
         !self.lingering.is_empty()
     }
@@ -242,7 +238,6 @@ impl State {
         (self.codec.rest(), std::mem::take(&mut self.streams).emptied())
     }
 
-    /// The connection's task is to look at what was queued.
     pub(super) fn notify(&mut self) {
         if !self.is_running
             && let Some(task) = self.task.take()
@@ -251,7 +246,6 @@ impl State {
         }
     }
 
-    /// The connection's task waits.
     pub(super) fn waits(&mut self, cx: &Context<'_>) {
         self.is_running = false;
         match &mut self.task {
@@ -281,7 +275,6 @@ impl State {
         self.output.len() < ROOM
     }
 
-    /// Moves into the output what may go now.
     pub(super) fn pump(&mut self) {
         if self.preface_left > 0 || !self.has_room() {
             return;

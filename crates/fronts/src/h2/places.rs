@@ -10,7 +10,6 @@ use super::stream::Stream;
 /// most ([`crate::runner`]).
 const KEPT_PLACES: usize = 16;
 
-/// Streams by place, and where each is by number.
 #[derive(Default)]
 pub(super) struct Places {
     streams: Vec<Stream>,
@@ -146,7 +145,6 @@ mod tests {
     }
 
     proptest! {
-        /// The places behave like a list of pairs.
         #[test]
         fn each_stream_has_a_place_of_its_own(steps in prop::collection::vec((any::<bool>(), any::<usize>()), 0..80)) {
             let (mut places, mut model, mut next) = (Places::default(), Vec::<(u32, usize)>::new(), 1);

@@ -23,7 +23,6 @@ use super::transport::H2;
 use super::upgrade::Upgraded;
 use crate::runner::{Runner, Runners};
 
-/// Heads that a thread keeps for requests to come.
 const SPARE_HEADS: usize = 128;
 
 pub(super) struct Job {
@@ -33,14 +32,7 @@ pub(super) struct Job {
 }
 
 pub(super) enum JobKind {
-    /// A request whose head has come.
-    New {
-        head: Head,
-        refusal: Option<Refusal>,
-        is_tunnel: bool,
-        t_req: Real,
-        params: Arc<Params>,
-    },
+    New { head: Head, refusal: Option<Refusal>, is_tunnel: bool, t_req: Real, params: Arc<Params> },
     Upgraded(Box<Upgraded>),
 }
 
@@ -49,13 +41,11 @@ thread_local! {
     static HEADS: RefCell<Vec<Head>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Frees heads kept for later requests.
 pub(super) fn trim() {
     RUNNERS.with(Runners::trim);
     HEADS.take();
 }
 
-/// An empty head for the next request.
 pub(super) fn spare_head(params: &Params) -> Head {
     let limits = HeadLimits::new(params.http_max_hdr, params.workspace_client.min(1 << 30) as u32);
     match HEADS.with_borrow_mut(Vec::pop) {
@@ -68,7 +58,6 @@ pub(super) fn spare_head(params: &Params) -> Head {
     }
 }
 
-/// Keeps a head for a later request.
 pub(super) fn leave_head(head: Head) {
     HEADS.with_borrow_mut(|heads| {
         if heads.len() < SPARE_HEADS {

@@ -56,7 +56,6 @@ pub(super) struct Workspace {
     buffers: Buffers,
     codec: http2::Workspace,
     streams: Places,
-    /// Empty queue of requests.
     waiting: VecDeque<Job>,
 }
 
@@ -70,11 +69,9 @@ pub(super) struct Serving {
     drain: Option<Deadline>,
     /// Deadline of the next lingering stream, when it is reset.
     linger: Option<(Instant, Deadline)>,
-    /// Nothing can be written any more.
     is_lost: bool,
     /// Nothing is listened to, and nothing but what is in the output is said.
     is_shut: bool,
-    /// The client sees the end.
     is_told: bool,
     /// Something came that means anything.
     was_active: bool,
@@ -85,7 +82,6 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// The connection is busy from now on.
     pub(super) fn new(mut conn: Box<Conn>, workspace: Workspace) -> Self {
         let mux = conn.h2.clone().expect("a connection that speaks HTTP/2 has its codec");
         let Workspace { buffers: Buffers { input, mut output }, codec, streams, waiting } = workspace;
@@ -170,7 +166,6 @@ impl Serving {
         Poll::Ready(())
     }
 
-    /// True if it still listens to the client.
     fn listens(&self) -> bool {
         !self.is_lost && !self.is_shut
     }
@@ -207,7 +202,6 @@ impl Serving {
         Poll::Ready(())
     }
 
-    /// Begins requests that have come, for a stint.
     fn begin_waiting(&mut self, cx: &mut Context<'_>) {
         while let Some(job) = self.waiting.pop_front() {
             request::start(job, cx);
@@ -219,7 +213,6 @@ impl Serving {
         self.waiting.shrink_to(KEPT_JOBS);
     }
 
-    /// Nothing goes out any more.
     fn lose(&mut self, close: SessClose) {
         self.is_lost = true;
         self.mux.with(|state| {
@@ -274,7 +267,6 @@ impl Serving {
         }
     }
 
-    /// Does what the client's bytes mean.
     fn act(&mut self, state: &mut State, step: Step, input: &[u8], now: Mono, jobs: &mut VecDeque<Job>) {
         // Who asks for nothing is idle, whatever else is said.
         self.was_active |= matches!(step.event, Event::Head { .. } | Event::Trailers { .. } | Event::Data { .. });

@@ -17,9 +17,7 @@ const KEEP_PIECES: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// The client has reset it, or is gone.
     ByClient,
-    /// We have reset it.
     ByUs,
     /// We have reset it: the client took nothing for too long.
     TooSlow,
@@ -37,7 +35,6 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// A request has come on it.
     pub(super) fn open(&mut self, id: u32, upload: Phase, len: Option<u64>) {
         self.id = id;
         (self.upload.phase, self.upload.len) = (upload, len);
@@ -175,7 +172,6 @@ impl Upload {
 pub(super) enum End {
     #[default]
     Open,
-    /// Nothing more will be queued.
     Due,
     /// The client was told.
     Said,
@@ -185,7 +181,6 @@ pub(super) enum End {
 pub(super) struct Download {
     pieces: VecDeque<Buf>,
     queued: usize,
-    /// The final head is on its way.
     pub(super) is_begun: bool,
     pub(super) end: End,
     pub(super) trailers: Option<Box<Head>>,

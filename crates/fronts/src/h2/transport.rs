@@ -35,7 +35,6 @@ pub(super) struct H2 {
     left: Option<u64>,
     recv: RecvWait,
     pace: Pace,
-    /// Bytes that waited at the last look.
     behind: usize,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -58,7 +57,6 @@ impl H2 {
         self.with(|_, stream| stream.download.is_begun)
     }
 
-    /// True if nobody wants a response any more.
     pub(super) fn is_gone(&self) -> bool {
         self.with(|_, stream| stream.gone.is_some())
     }
@@ -85,7 +83,6 @@ impl H2 {
         })
     }
 
-    /// Queues a head that is no final one, or has no body.
     fn send_bare(&mut self, head: &Head) {
         let is_final = head.status() >= 200;
         self.mux.with(|state| {

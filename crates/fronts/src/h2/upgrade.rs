@@ -11,7 +11,6 @@ use tables::tags::Tag;
 
 use super::PROTOCOL;
 
-/// The answer to it.
 pub(crate) const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
 
 /// The request that asked, and what its client announced.
@@ -21,7 +20,6 @@ pub(crate) struct Upgraded {
     pub(super) settings: Settings,
 }
 
-/// True if the request asks for an upgrade and gets it; records say why not.
 pub(crate) fn is_wanted(req: &mut Req, has_body: bool) -> bool {
     if !req.head.get(names::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"h2c")) {
         return false;

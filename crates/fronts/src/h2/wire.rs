@@ -12,14 +12,12 @@ use http2::{FrameHeader, Kind};
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
-/// Bytes of a frame that a record may show.
 const SHOWN_BYTES: usize = 4096;
 
 pub(super) struct Wire {
     sess: Rc<Sess>,
     /// Bytes of frame headers, and of frames that belong to no message.
     pub(super) acct: Acct,
-    /// Bytes of the field section that comes in.
     section_bytes: u64,
     frame: Option<FrameHeader>,
     /// Payload of a frame, as far as it has come and is shown.
@@ -70,7 +68,6 @@ impl Wire {
         self.debug(format_args!("H2RXF {}", Shown { frame, payload: &whole }));
     }
 
-    /// Bytes of the field section that has ended.
     pub(super) fn section_bytes(&self) -> u64 {
         self.section_bytes
     }
@@ -95,7 +92,6 @@ impl Wire {
         }
     }
 
-    /// True if records show what is sent of bodies.
     pub(super) fn shows_bodies(&self) -> bool {
         self.is_logged(&[Tag::H2TxBody])
     }
@@ -153,7 +149,6 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// The names of settings in Debug records.
 const SETTINGS: [&str; 6] = [
     "header_table_size",
     "enable_push",

@@ -11,7 +11,6 @@ use net::quic::{RecvStream, VarInt};
 
 use super::link::Link;
 
-/// Bytes read at once.
 const READ_BYTES: usize = 512;
 
 /// Says what we take. The client's window has room for it, or it breaks the protocol (RFC 9114 6.2).
@@ -54,14 +53,12 @@ pub(super) fn receive(link: &Rc<Link>, stream: RecvStream) {
     });
 }
 
-/// A stream that was opened and is being read.
 struct Input {
     stream: RecvStream,
     held: Vec<u8>,
 }
 
 impl Input {
-    /// Reads more; whether there was any.
     async fn more(&mut self) -> bool {
         let at = self.held.len();
         self.held.resize(at + READ_BYTES, 0);

@@ -28,7 +28,6 @@ enum Stage {
     /// Nobody has asked yet whether all has arrived.
     #[default]
     Unknown,
-    /// Some of it is on its way.
     Delivering,
     /// All has arrived: it is idle.
     Delivered,
@@ -107,7 +106,6 @@ impl Undelivered {
         self.streams.is_empty() && self.arrival.is_none()
     }
 
-    /// Ready once all have arrived, or the client wants them no more.
     pub(super) fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if let Some(arrival) = &mut self.arrival {

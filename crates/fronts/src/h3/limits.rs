@@ -35,7 +35,6 @@ pub(super) fn limits(params: &Params) -> Limits {
     Limits { period: params.h3_reset_period.as_secs() as u32, most }
 }
 
-/// Counts connections that end for it.
 pub(super) fn counter(abuse: Abuse, main: &Main) -> &Counter {
     match abuse {
         Abuse::Control => &main.h3_abuse_control,
@@ -49,7 +48,6 @@ pub(super) fn counter(abuse: Abuse, main: &Main) -> &Counter {
     }
 }
 
-/// Differences between two looks.
 pub(super) fn counts(before: &Frames, now: &Frames) -> [(Abuse, u32); 4] {
     let more = |of: fn(&Frames) -> u64| of(now).saturating_sub(of(before));
     let windows = more(|f| f.windows).saturating_sub(WINDOWS_PER_DATA * more(|f| f.data));

@@ -23,7 +23,6 @@ use super::limits;
 /// Time for which a client that was told that no more requests are taken may still be sending one.
 pub(super) const DRAIN_PAUSE: Duration = Duration::from_secs(1);
 
-/// The connections of an endpoint, to be told of a drain.
 #[derive(Default)]
 pub struct Group {
     links: RefCell<Vec<Weak<Link>>>,
@@ -74,11 +73,9 @@ pub(super) struct Priorities {
 /// Changes of priorities that a request is good for.
 const PRIORITIES_PER_REQUEST: u32 = 4;
 
-/// Requests whose priority is remembered.
 const MAX_PRIORITIES: usize = 100;
 
 impl Priorities {
-    /// This request is so urgent from now on.
     pub(super) fn set(&self, stream: u64, urgency: u8) {
         let mut said = self.said.borrow_mut();
         said.retain(|(other, _)| *other != stream);
@@ -93,7 +90,6 @@ impl Priorities {
         self.changes.get()
     }
 
-    /// The urgency of this request, if the client has set it.
     pub(super) fn of(&self, stream: u64) -> Option<u8> {
         self.said.borrow().iter().find(|(other, _)| *other == stream).map(|(_, urgency)| *urgency)
     }
@@ -151,7 +147,6 @@ impl Held {
         Ok(())
     }
 
-    /// Notes that the held bytes are whole.
     pub(super) fn release(&mut self) {
         self.change(0);
     }
@@ -241,12 +236,10 @@ impl Link {
         self.undelivered.borrow_mut().add(sent);
     }
 
-    /// True if the client has all that was sent.
     pub(super) fn has_delivered(&self) -> bool {
         self.undelivered.borrow_mut().have_arrived()
     }
 
-    /// Ready once the client has all that was sent, or wants it no more.
     pub(super) fn poll_delivered(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.undelivered.borrow_mut().poll_arrived(cx)
     }
@@ -269,7 +262,6 @@ impl Link {
         self.next_stream.get()
     }
 
-    /// Tells the client that requests from now on aren't answered here.
     pub(super) fn go_away(&self) {
         if self.has_gone_away.replace(true) {
             return;
@@ -323,7 +315,6 @@ impl Link {
         }
     }
 
-    /// Counts what the client did so many times.
     pub(super) fn count(&self, abuse: Abuse, times: u32) -> Result<(), Error> {
         if times == 0 {
             return Ok(());
@@ -333,7 +324,6 @@ impl Link {
         self.meters.borrow_mut().count(abuse, times, now, &limits)
     }
 
-    /// Counts the frames of QUIC that came since the last look.
     pub(super) fn look(&self) {
         let frames = net::quic::frames(&self.conn);
         let seen = self.seen.replace(frames);
@@ -344,7 +334,6 @@ impl Link {
         }
     }
 
-    /// The reason for the session's end, given its connection's.
     #[expect(clippy::wildcard_enum_match_arm, reason = "quinn's errors")]
     pub(super) fn why_it_ended(&self, error: &ConnectionError) -> SessClose {
         if let Some(close) = self.end.get() {

@@ -161,7 +161,6 @@ fn refuse(conn: &Connection) {
     conn.close(VarInt::from_u32(Code::ExcessiveLoad.number()), b"Too many connections");
 }
 
-/// Puts down what the handshake agreed on.
 fn note_tls(conn: &Connection, sess: &Sess) {
     let Some(info) = conn.handshake_data().and_then(|data| data.downcast::<tls::Info>().ok()) else { return };
     report::done(sess, &info, &KernelTls::Unasked);

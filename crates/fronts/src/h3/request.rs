@@ -36,7 +36,6 @@ thread_local! {
     static REQUESTS: TaskPool<Box<H3>> = const { TaskPool::new() };
 }
 
-/// Serves the request that begins on this stream, in a task of its own.
 pub(super) fn begin(link: &Rc<Link>, send: SendStream, recv: RecvStream) {
     let mut h3 = Box::new(H3::new(link.clone(), send, recv));
     if !link.begin_request(h3.id()) {
@@ -187,7 +186,6 @@ fn parse(h3: &mut H3, req: &mut Req, section: std::ops::Range<usize>) -> Result<
     }
 }
 
-/// Answers a request that is well-formed and isn't served.
 fn refuse(h3: &mut H3, req: &mut Req, refusal: Refusal) {
     req.engine().main.client_req_400.inc();
     let status = match refusal {

@@ -19,7 +19,6 @@ pub(super) enum State {
         left: Option<u64>,
     },
     Whole,
-    /// The response will never be whole.
     Broken,
 }
 
@@ -99,7 +98,6 @@ impl Response {
         };
     }
 
-    /// Throws away what isn't sent: there will be no whole response.
     pub(super) fn abort(&mut self) {
         self.state = State::Broken;
         self.own = Vec::new();
@@ -113,7 +111,6 @@ impl Response {
         }
     }
 
-    /// Pieces to be written next.
     pub(super) fn next(&mut self) -> &mut [Bytes] {
         self.cut();
         self.pieces.make_contiguous()

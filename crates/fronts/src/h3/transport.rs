@@ -36,7 +36,6 @@ fn level(urgency: u8) -> i32 {
     DEFAULT - i32::from(urgency)
 }
 
-/// Counts received bytes of the announced length down.
 fn count_down(left: &mut Option<u64>, bytes: usize) -> Result<(), Error> {
     if let Some(left) = left {
         *left = left.checked_sub(bytes as u64).ok_or(WRONG_LENGTH)?;
@@ -75,7 +74,6 @@ pub(super) struct H3 {
     pub(super) used: usize,
     reader: Reader,
     pub(super) scratch: Scratch,
-    /// The client's side has ended, in whatever way.
     is_ended: bool,
     body: Body,
     /// True for an extended CONNECT: what the client sends is no body.
@@ -83,7 +81,6 @@ pub(super) struct H3 {
     response: Response,
     stops: Option<Code>,
     is_finished: bool,
-    /// The client has reset or stopped the stream.
     was_reset: bool,
     is_broken: bool,
     held: Held,
@@ -138,7 +135,6 @@ impl H3 {
         self.response.state != State::Nothing
     }
 
-    /// True if the request came to nothing by the client's doing.
     pub(super) fn came_to_nothing(&self) -> bool {
         self.was_reset || self.is_broken
     }
@@ -181,7 +177,6 @@ impl H3 {
         let _ = self.send.reset(VarInt::from_u32(code.number()));
     }
 
-    /// Reads to the end of the input.
     fn poll_read(&mut self, cx: &mut Context<'_>, bytes: usize) -> Poll<Result<Read, ReadError>> {
         let at = self.input.len();
         self.input.resize(at + bytes, 0);
@@ -352,7 +347,6 @@ impl H3 {
         }
     }
 
-    /// A response that isn't whole by now never will be.
     pub(super) fn finish_response(&mut self) {
         match self.response.state {
             State::Whole => {}
@@ -370,7 +364,6 @@ impl H3 {
         Poll::Ready(Err(error))
     }
 
-    /// The body breaks the protocol.
     fn break_body(&mut self, error: &Error) -> Poll<Result<Option<Buf>, BodyError>> {
         self.fail(error);
         self.fail_body(BodyError::Malformed(error.text))

@@ -13,7 +13,6 @@ mod world;
 
 use world::{Client, World};
 
-/// An idle connection costs little beside its stream and its session.
 #[test]
 fn an_idle_connection_is_a_small_task() {
     fn output_bytes<A, B, C, F>(_: impl Fn(A, B, C) -> F) -> usize {

@@ -56,7 +56,6 @@ impl Chunked {
         }
     }
 
-    /// The lines of the trailer section.
     pub(super) fn take_trailers(&mut self) -> Vec<u8> {
         self.trailers.take_lines()
     }

@@ -25,7 +25,6 @@ impl ChunkHeader {
         ChunkHeader { text, from: from as u8 }
     }
 
-    /// The bytes to write.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[usize::from(self.from)..]
     }

@@ -8,7 +8,6 @@ use super::*;
 /// Data and what was left over; `None`: incomplete.
 type Decoded = Option<(Vec<u8>, Vec<u8>)>;
 
-/// Feeds `input` in pieces of `step` bytes.
 fn run(mut decoder: Decoder, input: &[u8], step: usize) -> Result<Decoded, BodyError> {
     let (mut data, mut pending, mut fed) = (Vec::new(), Vec::new(), 0);
     loop {

@@ -4,7 +4,6 @@
 use message::chars::{is_tchar, is_value_char};
 use message::names;
 
-/// Most bytes of all trailer lines.
 const MAX_BYTES: u32 = 8 * 1024;
 /// Fields that say where a message ends or whom it is for. In a request's trailers (RFC 9110 6.5.1 forbids it) they are
 /// there for a reader that takes them for the head's.
@@ -22,13 +21,10 @@ pub(super) enum Position {
     Done,
 }
 
-/// The section while it is read.
 #[derive(Clone, Debug)]
 pub(super) struct Trailers {
     bytes: u32,
-    /// All of the lines, with their ends.
     lines: Vec<u8>,
-    /// The start of the line's name.
     name: [u8; NAME_BYTES],
     name_bytes: usize,
 }

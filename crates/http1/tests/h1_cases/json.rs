@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-/// A JSON value; numbers as they stand in the case file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
     Null,

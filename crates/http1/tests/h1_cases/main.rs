@@ -41,7 +41,6 @@ fn octets(raw: &str) -> Vec<u8> {
     out
 }
 
-/// Runs a client's octets through the codec.
 fn run(mut input: &[u8], limits: &Limits) -> Outcome {
     let mut out = Outcome::default();
     while !input.is_empty() {

@@ -100,7 +100,6 @@ impl Connection {
         (len, Some(FrameHeader::parse(&self.header)))
     }
 
-    /// Judges a frame by its header.
     fn begin_frame(&mut self, header: FrameHeader) -> Result<Event, Fault> {
         self.current = Some(Current { header, left: header.len, padding: None, takes: false });
         if header.len > self.config.settings.max_frame_size {
@@ -332,7 +331,6 @@ impl Connection {
         Ok(Event::Data { stream: header.stream, body, end })
     }
 
-    /// Takes bytes off the current frame; whether it is whole.
     fn advance(&mut self, len: usize) -> bool {
         let Some(current) = &mut self.current else { return true };
         current.left -= len as u32;

@@ -17,7 +17,6 @@ use crate::settings::MAX_WINDOW;
 /// Factor by which a decoded section may exceed the limit for encoded ones.
 const EXPANSION: usize = 2;
 
-/// Protocol that [`Builder`] puts into a head.
 const PROTO: &[u8] = b"HTTP/2.0";
 
 /// Bytes in front of a field section and behind it: length of the padding, priority, padding.
@@ -101,7 +100,6 @@ impl Connection {
         }
     }
 
-    /// A whole HEADERS frame.
     pub(super) fn headers(
         &mut self,
         header: FrameHeader,
@@ -133,7 +131,6 @@ impl Connection {
         Ok(event)
     }
 
-    /// Resets a stream that the owner hasn't heard of yet.
     fn break_new(&mut self, stream: u32) -> Result<Event, Fault> {
         let text = "A stream that depends on itself";
         let broken = self.break_stream(stream, StreamFault { code: ErrorCode::ProtocolError, text })?;
@@ -141,7 +138,6 @@ impl Connection {
         Ok(broken)
     }
 
-    /// The next part of a field section.
     pub(super) fn fragment(
         &mut self,
         header: FrameHeader,

@@ -12,7 +12,6 @@ pub(super) enum Closed {
     Ended,
     /// We have reset it: what the peer has sent in the meantime is to be ignored.
     ByUs,
-    /// The peer has reset it.
     ByPeer,
 }
 
@@ -120,7 +119,6 @@ impl Stream {
     }
 }
 
-/// Number of ended streams that are remembered.
 const REMEMBERED: usize = 32;
 /// Number of reset streams that are remembered: frames on their way may still come.
 const REMEMBERED_RESETS: usize = 256;
@@ -149,7 +147,6 @@ pub(super) struct Streams {
     list: VecDeque<Stream>,
     /// Those that have body at hand and an open window, with what they are chosen by: the least first.
     ready: BTreeSet<(u64, u32)>,
-    /// Ends of the last streams that are over.
     past: Vec<(u32, Closed)>,
     past_at: usize,
     /// The last ones that we have reset.
@@ -199,7 +196,6 @@ impl Streams {
         }
     }
 
-    /// Adds one whose number is higher than all others'.
     pub(super) fn push(&mut self, stream: Stream) {
         debug_assert!(self.list.back().is_none_or(|last| last.id < stream.id));
         self.list.push_back(stream);
@@ -238,7 +234,6 @@ impl Streams {
         (id <= self.forgotten || self.reset.contains(&id)).then_some(Closed::ByUs)
     }
 
-    /// Remembers how a stream ended.
     pub(super) fn remember(&mut self, id: u32, closed: Closed) {
         if closed == Closed::ByUs {
             return self.remember_reset(id);

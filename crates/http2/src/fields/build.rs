@@ -71,7 +71,6 @@ pub struct Builder<'a> {
     has_host: bool,
     cookies: u32,
     section: Section,
-    /// Bytes that may still come.
     left: u64,
     malformed: Option<Malformed>,
 }
@@ -307,7 +306,6 @@ fn of_lost(lost: LostHeader) -> FieldFault {
     }
 }
 
-/// The fault in the bytes of a field.
 fn byte_fault(name: &[u8], value: &[u8]) -> FieldFault {
     debug_assert!(!is_checked_field(name, value));
     let name = name.strip_prefix(b":").unwrap_or(name);

@@ -57,11 +57,9 @@ pub enum FieldFault {
 pub struct Malformed {
     /// Fault of the field.
     pub fault: FieldFault,
-    /// The beginning of the field as `name: value`.
     quote: Box<[u8]>,
 }
 
-/// Bytes of a field that the log shows.
 const QUOTE_BYTES: usize = 20;
 
 impl Malformed {

@@ -41,7 +41,6 @@ impl Table {
         self.max
     }
 
-    /// Changes the size; what no longer fits leaves.
     pub(super) fn resize(&mut self, max: usize) {
         self.max = max;
         self.evict(max);
@@ -77,7 +76,6 @@ impl Table {
         self.used += size;
     }
 
-    /// Lets the oldest go until no more than `left` is used.
     fn evict(&mut self, left: usize) {
         while self.used > left {
             let Some(oldest) = self.entries.pop_back() else { break };
@@ -127,7 +125,6 @@ mod tests {
     }
 
     proptest! {
-        /// The table behaves like a list of pairs.
         #[test]
         fn like_a_simple_one(steps in prop::collection::vec((0..60usize, 0..60usize, any::<bool>()), 0..60), max in 0..400usize) {
             let (mut table, mut model) = (Table::new(max), Vec::<(Vec<u8>, Vec<u8>)>::new());

@@ -12,7 +12,6 @@ const LITERAL: u8 = 0x00;
 const NEVER_INDEXED: u8 = 0x10;
 /// Bytes that a length takes.
 const MOST_INTEGER: usize = 6;
-/// The name index's bits in a literal.
 const NAME_BITS: u32 = 4;
 
 /// State that the next section has to announce to the peer.
@@ -20,7 +19,6 @@ const NAME_BITS: u32 = 4;
 pub struct Encoder {
     /// The peer has made its table smaller than what we might have used: we say that we use none.
     owes_update: bool,
-    /// We have said so.
     is_empty: bool,
 }
 
@@ -101,7 +99,6 @@ fn text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// A name in lower case.
 #[inline]
 pub(crate) fn lower(out: &mut Vec<u8>, name: &[u8]) {
     let at = out.len();

@@ -51,7 +51,6 @@ impl Peer {
         }
     }
 
-    /// A client's preface and empty SETTINGS.
     pub fn greet(&mut self) {
         self.read(PREFACE);
         self.read(&hex("000000 04 00 00000000"));
@@ -126,12 +125,10 @@ impl Peer {
         self.events.push(format!("{begin}{}{end}", before.unwrap_or(0) + len));
     }
 
-    /// Events since the last call.
     pub fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.events)
     }
 
-    /// Sends a body as far as windows let it.
     pub fn body(&mut self, stream: u32, body: &[u8], end: bool) {
         self.queue(stream, body, end);
     }
@@ -152,7 +149,6 @@ impl Peer {
         frame::list(&out)
     }
 
-    /// All that can be sent now.
     pub fn write(&mut self, out: &mut Vec<u8>) {
         self.conn.flush();
         out.extend_from_slice(self.conn.output());
@@ -175,7 +171,6 @@ impl Peer {
     }
 }
 
-/// Both ends of a connection.
 pub struct Ends {
     pub client: Peer,
     pub server: Peer,
@@ -187,7 +182,6 @@ impl Ends {
         Ends { client: Peer::client(), server: Peer::server(), now: Mono(0.0) }
     }
 
-    /// Passes on what either has to say until both are silent.
     pub fn exchange(&mut self) {
         loop {
             let (mut up, mut down) = (Vec::new(), Vec::new());

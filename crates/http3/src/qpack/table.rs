@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The static table (RFC 9204 appendix A).
 
-/// Names and values by index.
 pub(super) const TABLE: [(&str, &str); 99] = [
     (":authority", ""),
     (":path", "/"),

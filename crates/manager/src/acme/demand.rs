@@ -30,7 +30,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) struct Bounds {
     /// Names that VCL was asked about, and the time until which it isn't asked again.
     asked: BTreeMap<Name, Mono>,
-    /// Times at which the last names began to get a certificate.
     begun: Vec<Mono>,
 }
 
@@ -86,7 +85,6 @@ impl Manager {
         text.lines().filter_map(|name| Name::parse(name).ok()).collect()
     }
 
-    /// Names that VCL allows among those it was asked about.
     fn allowed_by_vcl(&mut self) -> Vec<Name> {
         let mut allowed = self.names_of_worker("debug.acme wanted allowed");
         let Some(acme) = &self.acme else { return Vec::new() };

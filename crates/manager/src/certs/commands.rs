@@ -65,7 +65,6 @@ fn protocols(list: &str) -> Result<Vec<usize>, String> {
 }
 
 impl Manager {
-    /// Runs a command about certificates.
     pub(crate) fn tls_command(&mut self, request: &Request, run: fn(&mut Manager, &[String]) -> Reply) -> Reply {
         if !self.certs.is_on() {
             return Reply::cant("TLS has not been configured");

@@ -16,13 +16,11 @@ use crate::jail::Jail;
 /// Bytes that a configuration may have: a line for each of a hundred thousand certificates, and more.
 const LONGEST_CONFIG: usize = 16 << 20;
 
-/// Keys without effect, and the ones to use instead.
 const INSTEAD: [(&str, &str); 2] = [
     ("backlog", ": the parameter listen_depth has"),
     ("ssl-handshake-timeout", ": the parameter tls_handshake_timeout has"),
 ];
 
-/// A file of `-A`, with the names of its listeners.
 #[derive(Debug)]
 pub struct Config {
     file: hitch::File,
@@ -65,7 +63,6 @@ impl Config {
         self.file.ticket_keys.as_deref()
     }
 
-    /// Notices about keys that have no effect.
     pub fn notes(&self, path: &str) -> Vec<String> {
         let ignored = self.file.ignored.iter().map(|(key, line)| {
             let hint = INSTEAD.iter().find(|(known, _)| known == key).map_or("", |(_, hint)| hint);
@@ -241,7 +238,6 @@ pub fn overrides(said: &Said, lists: &mut Vec<Listed>, jail: &Jail) -> Result<tl
     Ok(overrides)
 }
 
-/// Refuses settings that ask for certificates without saying whose.
 fn check_client_verify(overrides: &tls::settings::Overrides) -> Result<(), String> {
     use tls::settings::ClientVerify;
     match overrides.client_verify {

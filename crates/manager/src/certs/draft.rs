@@ -10,7 +10,6 @@ use super::files::Fresh;
 use super::{Candidate, Certs, Current, Row, Standing};
 use crate::fatal::errno_text;
 
-/// A snapshot of the certificates that a thread makes a bundle of.
 #[derive(Debug)]
 pub struct Draft {
     scopes: Vec<Scope>,
@@ -29,13 +28,11 @@ impl Draft {
         }
     }
 
-    /// True if the certificates haven't changed since the draft was made.
     pub fn is_of(&self, certs: &Certs) -> bool {
         // Who changes rows that somebody else has, too, gets others.
         Arc::ptr_eq(&self.rows, &certs.rows)
     }
 
-    /// A second draft of the same certificates, for another thread.
     pub fn another(&self) -> Draft {
         let Draft { scopes, lists, rows, current } = self;
         Draft { scopes: scopes.clone(), lists: lists.clone(), rows: rows.clone(), current: current.clone() }

@@ -17,21 +17,16 @@ const DAY: i64 = 86_400;
 /// another long before.
 const SOON: i64 = 14 * DAY;
 const SOON_PART: i64 = 6;
-/// Lines that one survey writes at most.
 const MOST_LINES: usize = 20;
 
-/// Reasons to report a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concern {
     Expired,
-    /// The certificate isn't valid yet.
     Early,
     Ends,
-    /// An expected OCSP response is missing.
     Unstapled,
 }
 
-/// The last concern reported of a certificate, and when.
 pub type Told = Option<(Concern, i64)>;
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -41,9 +36,7 @@ pub struct Survey {
     pub expired: u64,
     /// Certificates among them that end soon.
     pub ending: u64,
-    /// Time until the first of them ends.
     pub next_end: Duration,
-    /// Messages to be logged now.
     pub lines: Vec<(Severity, String)>,
 }
 

@@ -16,7 +16,6 @@ use crate::fatal::errno_text;
 /// An OCSP answer is a few hundred bytes, with certificates a few thousand.
 const LONGEST_OCSP: usize = 64 << 10;
 
-/// Key, chain and OCSP response, as just read.
 #[derive(Clone, Debug)]
 pub struct Fresh {
     pub pair: Pair,

@@ -122,7 +122,6 @@ impl Certs {
         }
     }
 
-    /// The fault of the list with that number.
     pub(super) fn trouble_of_list(&self, number: Option<u32>) -> Option<&str> {
         self.lists.get(number? as usize)?.trouble.as_deref()
     }

@@ -23,10 +23,8 @@ use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::reply::Reply;
 
-/// Longest time for which files are read in a row.
 const LONGEST_STEP: Duration = Duration::from_millis(20);
 
-/// A command that takes long, and its progress.
 #[derive(Debug)]
 pub struct Work {
     command: Command,

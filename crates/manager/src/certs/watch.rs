@@ -27,10 +27,8 @@ const GATHERED: Duration = Duration::from_secs(5);
 /// Looks that are passed over at most after a certificate couldn't be put in place: two to the power of this.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// Most ids named in a line.
 const MOST_NAMED: usize = 20;
 
-/// A bundle that a thread puts together, for what was read again.
 #[derive(Debug)]
 pub struct Making {
     draft: Draft,
@@ -45,17 +43,10 @@ impl Making {
     }
 }
 
-/// Outcome for a certificate whose files had changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Change {
-    Read {
-        id: String,
-    },
-    /// The files are of no use.
-    Refused {
-        id: String,
-        reason: String,
-    },
+    Read { id: String },
+    Refused { id: String, reason: String },
 }
 
 /// Files as they were when they were read, or when they were found to be of no use.
@@ -179,7 +170,6 @@ impl Certs {
             && fresh.staple.answer == keyed.ocsp
     }
 
-    /// Collects ids that were read again, for the next bundle.
     pub(super) fn gather(&mut self, read: Vec<String>, now: Mono) {
         (self.gathered, self.gathered_since) = (read, Some(now));
     }

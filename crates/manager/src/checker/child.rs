@@ -13,7 +13,6 @@ use super::wire::{Good, Request, SINCE_4_1, Source};
 use crate::fatal::errno_text;
 use crate::report;
 
-/// Maximum size of a request, in bytes.
 const LONGEST_REQUEST: u64 = 64 << 20;
 
 /// Reads a request on stdin and answers it. Returns the exit status. `modules` are available to `import`.

@@ -12,13 +12,10 @@ use super::PROGRAM;
 use super::wire::{Good, Request};
 use crate::jail::{Jail, Role};
 
-/// Limit of CPU time for one check, in seconds.
 const CPU_SECONDS: u64 = 30;
-/// Limit of address space for one check, in bytes.
 const MEMORY_BYTES: u64 = 4 << 30;
 /// Time limit for one check, including name lookups.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Maximum size of a checker's output, in bytes.
 const MAX_OUTPUT: usize = 256 << 20;
 
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +34,6 @@ pub enum Outcome {
 }
 
 impl Checker<'_> {
-    /// Checks a VCL. Blocks until the checker has ended.
     pub fn check(&self, request: &Request) -> Outcome {
         match self.run(PROGRAM, &request.encode()) {
             Err(e) => Outcome::Bad(format!("Running VCC-compiler failed: {e}\nVCL compilation failed")),
@@ -71,7 +67,6 @@ impl Checker<'_> {
     }
 }
 
-/// Writes the request and reads both streams to their ends.
 fn converse(feed: OwnedFd, mut request: &[u8], from: [OwnedFd; 2]) -> io::Result<[Vec<u8>; 2]> {
     let deadline = Instant::now() + PATIENCE;
     let mut feed = Some(feed);

@@ -23,7 +23,6 @@ const OWN_FILES: &[(&str, &str)] = &[
     ("devicedetect.vcl", include_str!("../../../../packaging/files/usr/share/varnish/vcl/devicedetect.vcl")),
 ];
 
-/// Sources from this machine.
 #[derive(Debug, Clone)]
 pub struct DiskSources {
     path: Vec<PathBuf>,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! The messages between manager and checker: fields of a length and bytes, in a fixed order.
 
-/// The VCL to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The text, preceded by its name.
@@ -21,9 +20,7 @@ pub struct Request {
     pub vcl_path: String,
     /// Allowed features: `allow_inline_c`, `err_unref`, `unsafe_path`, `lazy_hosts`, `prefer_ipv6`; also `dialect=2.1` and [`SINCE_4_1`].
     pub features: Vec<String>,
-    /// Names of the stores.
     pub stores: Vec<String>,
-    /// Names of the labels.
     pub labels: Vec<String>,
     /// Value of -C: write a listing instead of the bundle.
     pub listing: bool,
@@ -113,14 +110,11 @@ impl Request {
     }
 }
 
-/// The checker's output for a valid VCL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Good {
-    /// Names of the labels that the VCL returns to.
     pub labels: Vec<String>,
     /// Files of client certificates with keys for its backends.
     pub key_files: Vec<String>,
-    /// The bundle, or the listing that was requested.
     pub text: Vec<u8>,
 }
 
@@ -133,7 +127,6 @@ impl Good {
         out
     }
 
-    /// Reads the output of `encode`. `None` if `bytes` is anything else.
     pub fn decode(mut bytes: &[u8]) -> Option<Good> {
         let from = &mut bytes;
         let (labels, text) = (take_list(from)?, take(from)?.to_vec());

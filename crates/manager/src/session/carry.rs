@@ -64,7 +64,6 @@ impl Session {
         })
     }
 
-    /// True for the connection of -M.
     pub fn is_master(&self) -> bool {
         self.kind == Kind::Master
     }

@@ -11,7 +11,6 @@ use crate::worker::Worker;
 
 /// Longest wait for the first results of probes.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Debug, PartialEq, Eq)]

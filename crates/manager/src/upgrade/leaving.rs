@@ -20,7 +20,6 @@ pub const MOST: usize = 8;
 /// Time added to the limit before a leaving worker is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A worker that ends when its connections do.
 #[derive(Debug)]
 pub struct Leaving {
     pub worker: Worker,
@@ -29,7 +28,6 @@ pub struct Leaving {
     pub panic_file: OwnedFd,
     pub memory: PathBuf,
     pub started: Mono,
-    /// End of its time.
     pub until: Mono,
     /// True if it has handed over to a successor, which hears of what it is told to invalidate, and may still serve
     /// what it had.
@@ -53,7 +51,6 @@ impl Manager {
         ends.reduce(|first, end| if end < first { end } else { first })
     }
 
-    /// Relays their output, and buries those that have ended.
     pub(crate) fn tend_leaving(&mut self) {
         self.upgrade.leaving.iter_mut().for_each(|leaving| leaving.worker.relay_output());
         let now = self.now();
@@ -75,14 +72,12 @@ impl Manager {
         }
     }
 
-    /// Ends them all, as a worker that is stopped.
     pub(crate) fn end_leaving(&mut self) {
         for leaving in std::mem::take(&mut self.upgrade.leaving) {
             self.bury_leaving(leaving);
         }
     }
 
-    /// Ends the oldest ones that are too many.
     pub(crate) fn limit_leaving(&mut self) {
         while self.upgrade.leaving.len() > MOST {
             let oldest = self.upgrade.leaving.remove(0);

@@ -15,7 +15,6 @@ use crate::report::{Severity, print};
 /// Time in which a leaving worker has to let go of what it serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The sockets of a worker that is about to begin.
 #[derive(Debug)]
 pub(crate) struct Ends {
     /// Socket to the worker whose place it takes, if that hands over.
@@ -102,7 +101,6 @@ impl Manager {
         }
     }
 
-    /// Has all workers but the present one stop reading the stores' memory.
     fn have_leaving_let_go(&mut self) {
         for leaving in self.upgrade.leaving.iter_mut().filter(|leaving| leaving.hands_over) {
             leaving.worker.reply_timeout = PATIENCE;

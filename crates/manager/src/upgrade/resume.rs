@@ -46,7 +46,6 @@ use crate::usage::OWN_VERSION;
 use crate::vcls::Vcls;
 use crate::worker::{State as Life, Worker};
 
-/// State left by the program before this one.
 #[derive(Debug)]
 pub struct Inherited {
     file: File,
@@ -348,7 +347,6 @@ impl Manager {
         Ok(())
     }
 
-    /// Starts a worker beside the one that runs.
     fn replace_worker(&mut self, running: &RunningWorker) -> Result<(), String> {
         let mut leaving = self.leaving_worker(running)?;
         leaving.memory = aside_of(running.pid).into();

@@ -16,7 +16,6 @@ use cli::words::split;
 /// First line of the text; any change of the lines counts the number up.
 const HEAD: &str = "LACQUER-UPGRADE 6";
 
-/// A listener's sockets and settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listening {
     pub name: String,
@@ -56,10 +55,8 @@ pub struct RunningWorker {
     pub pid: i32,
     pub cli: i32,
     pub output: i32,
-    /// The file of its last words.
     pub panic: i32,
     pub memory: PathBuf,
-    /// Seconds for which it has lived.
     pub lived: f64,
     /// One of an earlier upgrade: how many seconds its connections have left.
     pub leaves_in: Option<f64>,
@@ -74,7 +71,6 @@ pub struct OpenSession {
     pub identity: String,
     pub input: i32,
     pub output: Option<i32>,
-    /// The challenge that it hasn't answered yet.
     pub challenge: Option<Vec<u8>>,
     pub unread: Vec<u8>,
     pub unsent: Vec<u8>,
@@ -95,7 +91,6 @@ pub struct Death {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    /// Name and version of the program that wrote this.
     pub writer: String,
     pub args: Vec<OsString>,
     pub program: PathBuf,
@@ -114,7 +109,6 @@ pub struct State {
     /// The memory of each store that outlives workers.
     pub arenas: Vec<(String, i32)>,
     pub journal: Option<i32>,
-    /// The journal of stores that are kept.
     pub journal_file: Option<i32>,
     /// File that a worker locks as long as it writes to disks.
     pub write_lock: Option<i32>,
@@ -128,13 +122,11 @@ pub struct State {
     /// The present worker's signer, and the way to it; and those of workers of before.
     pub signer: Option<(i32, i32)>,
     pub leaving_signers: Vec<i32>,
-    /// Path of the file of keys for tickets.
     pub ticket_file: Option<String>,
     /// When another key is made, by the monotonic clock.
     pub ticket_due: Option<f64>,
     /// The file in which processes of `--watch` leave their history.
     pub watch_history: Option<i32>,
-    /// The present worker came after one that died.
     pub after_death: bool,
     pub vcls: Vec<Vcl>,
     pub active: Option<String>,
@@ -150,7 +142,6 @@ pub struct State {
     pub restarts: u32,
     /// Keys for QUIC that workers share, if there is a listener for it.
     pub quic: Option<Quic>,
-    /// Key for tokens of waiting rooms.
     pub class_key: [u8; 32],
     pub exit_status: i32,
     pub secret: Option<PathBuf>,
@@ -161,7 +152,6 @@ pub struct State {
     pub sessions: Vec<OpenSession>,
 }
 
-/// Reasons why this program can't use a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateError {
     /// Not a state, or of another version.
@@ -409,7 +399,6 @@ impl Writer {
     }
 }
 
-/// A line's words, as they are read.
 struct Words<'a>(std::slice::Iter<'a, Vec<u8>>);
 
 impl Words<'_> {

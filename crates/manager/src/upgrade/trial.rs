@@ -25,7 +25,6 @@ pub const PROGRAM: &str = "lacquer-upgrade-trial";
 /// First words of a program that can take over.
 const GOOD: &str = "LACQUER-UPGRADE can take over: ";
 
-/// Bytes of the longest state.
 const LONGEST: u64 = 64 << 20;
 
 /// Has a program tried: its version, or why it can't.

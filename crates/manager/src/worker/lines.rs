@@ -4,7 +4,6 @@
 /// The longest line that is relayed in one piece, in bytes.
 const LONGEST: usize = 4096;
 
-/// Collects bytes until a line is complete.
 #[derive(Debug, Default)]
 pub struct Lines {
     open: Vec<u8>,

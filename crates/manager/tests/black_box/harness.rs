@@ -43,7 +43,6 @@ pub fn wait_gone(pid: i32) {
     }
 }
 
-/// One end of a CLI.
 pub struct Cli<S> {
     stream: S,
     replies: ReplyDecoder,
@@ -172,12 +171,10 @@ impl Instance {
         }
     }
 
-    /// Segments that the manager's index says are gone.
     pub fn deletions(&self) -> usize {
         self.read("_.vsm_mgt/_.index").lines().filter(|line| line.starts_with('-')).count()
     }
 
-    /// A connection to the -T address, before authentication.
     pub fn connect_raw(&self) -> Cli<TcpStream> {
         let set = Path::new(&self.dir).join("_.vsm_mgt");
         let index = self.read("_.vsm_mgt/_.index");

@@ -62,7 +62,6 @@ impl Line {
         self.at as usize..self.at as usize + self.len as usize
     }
 
-    /// The line and its CRLF.
     #[inline]
     pub(crate) fn wire_range(&self) -> std::ops::Range<usize> {
         let line = self.range();

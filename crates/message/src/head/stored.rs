@@ -87,7 +87,6 @@ impl Head {
     }
 }
 
-/// The table's entry for a line.
 struct Entry {
     len: usize,
     name_len: usize,

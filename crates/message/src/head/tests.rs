@@ -192,7 +192,6 @@ proptest! {
         }
     }
 
-    /// A model: a plain list of pairs.
     #[test]
     fn changes_agree_with_a_plain_list(ops in proptest::collection::vec((0u8..5, "[ab]", "[xy]{0,9}"), 0..60)) {
         let mut h = Head::with_limits(HeadLimits { fields: 40, bytes: 300 });

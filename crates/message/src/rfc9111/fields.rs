@@ -9,7 +9,6 @@ pub(crate) enum Item {
     Boolean(bool),
     String(Vec<u8>),
     Token(Vec<u8>),
-    /// An inner list of strings alone.
     Strings(Vec<Vec<u8>>),
     /// A decimal, bytes, a date, another inner list, a display string: nothing that a directive means.
     Other,
@@ -23,7 +22,6 @@ pub(crate) struct Dictionary(Vec<(Vec<u8>, Item)>);
 const MAX_MEMBERS: usize = 1024;
 
 impl Dictionary {
-    /// Reads the lines of a field, joined.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut members = Vec::<(Vec<u8>, Item)>::new();
         let mut input = Input { rest: text };
@@ -40,7 +38,6 @@ impl Dictionary {
         Some(Dictionary(members))
     }
 
-    /// True if it has no members.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

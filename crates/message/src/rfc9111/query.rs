@@ -23,9 +23,7 @@ pub struct QueryVariance {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Names {
-    /// All parameters matter but these.
     AllBut(Vec<Vec<u8>>),
-    /// Only these parameters matter.
     Only(Vec<Vec<u8>>),
 }
 

@@ -91,7 +91,6 @@ fn is_accept_language(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(names::ACCEPT_LANGUAGE.as_bytes())
 }
 
-/// The one language of a response, in lower case.
 fn language_of(response: &Head) -> Option<Vec<u8>> {
     let value = response.get(names::CONTENT_LANGUAGE)?;
     let is_one = response.count(names::CONTENT_LANGUAGE) == 1 && is_range(value) && value.len() <= 35;

@@ -48,7 +48,6 @@ struct Turns {
     next: Line,
 }
 
-/// Clients that wait, by address.
 #[derive(Default)]
 struct Line {
     /// The next one first.
@@ -67,9 +66,7 @@ struct Waiter {
 enum State {
     #[default]
     Waits,
-    /// The turn has come.
     Called,
-    /// The client waits no more.
     Gone,
 }
 
@@ -211,7 +208,6 @@ impl Waiter {
     }
 }
 
-/// A waiter's place in line.
 struct Place(Rc<Waiter>);
 
 impl Place {

@@ -36,7 +36,6 @@ fn lines_of_version_1() {
     check(&format!("PROXY {}\r\n", "x".repeat(110)), Err("Overflow"));
 }
 
-/// The header of these bytes, which is whole.
 fn header(bytes: &[u8]) -> Header {
     match parse(bytes) {
         Ok(Progress::Complete(header)) => header,
@@ -142,7 +141,6 @@ fn haproxys_headers_are_read() {
     assert!(lines.len() >= 25 && count("crc32c") >= 5 && count("check-send-proxy") == 3, "{}", lines.len());
 }
 
-/// One bit changed is found, wherever it is but in the checksum's own type.
 #[test]
 fn a_damaged_header_is_refused_by_its_checksum() {
     let line = include_str!("recorded/haproxy.txt").lines().find(|line| line.starts_with("v2-all\t")).unwrap();

@@ -174,7 +174,6 @@ pub fn write(ends: &Ends, authority: Option<&str>, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// A header with the given TLVs.
     fn with_tlvs(tlvs: &[u8]) -> Vec<u8> {
         let ends = Ends { source: "1.2.3.4:5".parse().unwrap(), destination: "6.7.8.9:10".parse().unwrap() };
         let mut out = Vec::new();

@@ -375,7 +375,6 @@ fn nothing_is_held_while_nothing_is_to_be_done() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// However the network and the readers tear it: what was written is read, in order, to its end.
     #[test]
     fn what_is_written_is_read(
         step in 1..3000_usize,

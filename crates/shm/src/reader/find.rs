@@ -16,7 +16,6 @@ use sys::{pidfile, user};
 use super::{Reader, STATE_DIR, default_name, segments};
 use crate::vsm::Home;
 
-/// The pid file of a workdir, which its manager locks.
 const PID_FILE: &str = "_.pid";
 /// Bytes of a file of /proc that are read.
 const PROC_BYTES: u64 = 64 << 10;
@@ -24,7 +23,6 @@ const PROC_BYTES: u64 = 64 << 10;
 const YOUNG: f64 = 60.0;
 /// The kernel's unit of times in /proc: so many a second, on all that Linux runs on today.
 const TICKS: f64 = 100.0;
-/// Servers that a message lists.
 const LISTED: usize = 20;
 
 /// A manager that runs on this machine.
@@ -211,7 +209,6 @@ fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
 }
 
-/// True if /proc doesn't show this user the processes of others.
 fn is_proc_hidden() -> bool {
     fs::read("/proc/1/cmdline").is_err()
 }
@@ -263,7 +260,6 @@ impl Process {
         }
     }
 
-    /// The workdir that its command line names.
     fn workdir(&self) -> PathBuf {
         match name_of(self.words.get(1..).unwrap_or_default()) {
             Some(name) => Path::new(STATE_DIR).join(name),
@@ -271,7 +267,6 @@ impl Process {
         }
     }
 
-    /// True if it began so short a time ago that it may not serve yet.
     fn is_young(&self) -> bool {
         let start = |text: &str| text.rsplit(')').next()?.split_ascii_whitespace().nth(19)?.parse::<f64>().ok();
         let began = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok().and_then(|text| start(&text));
@@ -287,7 +282,6 @@ impl Process {
         self.pids.len() > 1 || theirs.is_some_and(|theirs| files("self").is_ok_and(|ours| ours != theirs))
     }
 
-    /// The server that it is, if the pid file says so.
     fn serves(&self) -> Option<RunningServer> {
         let server = |workdir, is_contained| RunningServer { pid: self.pid, uid: self.uid, workdir, is_contained };
         let named = self.workdir();
@@ -307,7 +301,6 @@ impl Process {
     }
 }
 
-/// True if this user may not see what is in a directory.
 fn is_closed(dir: &Path) -> bool {
     fs::symlink_metadata(dir.join(PID_FILE)).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }

@@ -218,7 +218,6 @@ impl Ring {
         self.file.read_exact_at(&mut self.copy, at).is_ok()
     }
 
-    /// Copies whole records from `at` on.
     fn fill(&mut self) -> Fill {
         self.given = 0;
         if self.at >= self.end() || !self.is_near() || !self.read_words(4) {
@@ -300,7 +299,6 @@ enum Fill {
     Lost,
 }
 
-/// Unit at the beginning of `bytes`.
 #[derive(Debug, PartialEq, Eq)]
 enum Unit {
     /// A record, or a batch after its head of 8 bytes.
@@ -344,7 +342,6 @@ fn unit(bytes: &[u8]) -> Unit {
     }
 }
 
-/// True if these bytes are whole ordinary records.
 fn fills(mut records: &[u8]) -> bool {
     while !records.is_empty() {
         match unit(records) {

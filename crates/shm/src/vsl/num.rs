@@ -223,7 +223,6 @@ fn put_whole(out: &mut [u8], n: u64) {
     }
 }
 
-/// The last two digits of `n`.
 #[inline]
 fn pair(n: u32) -> [u8; 2] {
     PAIRS[(n % 100) as usize]

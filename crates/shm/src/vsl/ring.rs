@@ -43,7 +43,6 @@ struct Position {
     segment_n: u32,
 }
 
-/// Amount of a reservation, for the counters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ReservedAmount {
     writes: u64,
@@ -367,7 +366,6 @@ impl LogRing {
         self.words()[at].load(Ordering::Acquire)
     }
 
-    /// Segment number and offsets, for tests.
     #[cfg(test)]
     pub(super) fn segments(&self) -> (u32, [u64; SEGMENTS]) {
         let n = self.segment.map().u32(layout::SEGMENT_N_AT).load(Ordering::Acquire);

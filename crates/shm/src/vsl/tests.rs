@@ -16,7 +16,6 @@ use super::*;
 use crate::vsc::CounterSet;
 use crate::vsm::{Home, SegmentSet};
 
-/// A ring in a directory of its own.
 struct Fixture {
     dir: PathBuf,
     settings: LogSettings,

@@ -25,7 +25,6 @@ pub struct TxnLog {
     /// The second word of each record: `vxid` and `marker`.
     id: u32,
     buffer: Box<[u32]>,
-    /// Number of words used.
     used: usize,
     records: u64,
     start: Real,
@@ -490,7 +489,6 @@ impl Drop for RecordWriter<'_> {
     }
 }
 
-/// Room for a space and a number.
 const SPACED_ROOM: usize = num::ROOM + 1;
 
 /// Puts a space before what `write` writes; gives the length of both.
@@ -507,7 +505,6 @@ fn room_at<const N: usize>(out: &mut [u8; N], at: usize) -> &mut [u8; SPACED_ROO
     out[at..].first_chunk_mut().expect("the numbers before it were shorter than their room")
 }
 
-/// Room for a number alone.
 #[inline]
 fn first(out: &mut [u8; SPACED_ROOM]) -> &mut [u8; num::ROOM] {
     let [number @ .., _] = out;
@@ -518,7 +515,6 @@ fn buffer_words(ring: &LogRing) -> usize {
     (ring.buffer_bytes() / 4).max(MIN_BUFFER_WORDS)
 }
 
-/// The same memory as bytes.
 #[inline]
 fn bytes_mut(words: &mut [u32]) -> &mut [u8] {
     let len = size_of_val(words);

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use super::{Owner, new_file};
 
-/// Name of the file.
 pub const FILE_NAME: &str = "_.index";
 
 /// Deletions that are always appended before the index may be written anew.
@@ -28,7 +27,6 @@ pub struct Index {
 }
 
 impl Index {
-    /// Writes an index without segments into `dir`.
     pub fn create(dir: &Path, pid: u32, birth: u64, owner: Option<Owner>) -> io::Result<Self> {
         let path = dir.join(FILE_NAME);
         let head = format!("# {pid} {birth}\n");
@@ -68,7 +66,6 @@ impl Index {
         let _ = done;
     }
 
-    /// Takes the file away.
     pub fn close(&mut self) {
         if self.file.take().is_some() {
             let _ = fs::remove_file(&self.path);

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// A directory of its own for each test, removed at its end.
 struct Workdir(PathBuf);
 
 impl Workdir {

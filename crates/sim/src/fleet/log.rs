@@ -16,7 +16,6 @@ use super::plan::{NODES, Plan};
 use crate::dice::Dice;
 use crate::history::{Event, History};
 
-/// The log's server; a cheap handle.
 #[derive(Clone)]
 pub(crate) struct Engine {
     state: Arc<Mutex<State>>,

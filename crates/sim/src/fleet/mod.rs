@@ -59,16 +59,13 @@ origin /c
     ttl 3600s
 ";
 
-/// Events of a fleet, beside those of its origin.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
-    /// A client begins to ask a node.
     Asked {
         node: usize,
         method: &'static str,
         url: &'static str,
     },
-    /// The client has its answer; `None`: the node isn't there.
     Answered {
         number: usize,
         answer: Option<Answer>,

@@ -28,10 +28,8 @@ use crate::script::Scenario;
 use crate::wire::Wire;
 use crate::world::{Birth, Line, World};
 
-/// The host that all clients ask.
 const HOST: &[u8] = b"example.com";
 
-/// Parts that all nodes of a history share.
 pub(crate) struct Common<'a> {
     pub scenario: &'a Scenario,
     pub plan: &'a Plan,
@@ -49,9 +47,7 @@ pub(crate) struct Node<'a> {
     ground: &'a Ground,
     counters: &'static Counters,
     alive: RefCell<Option<Alive>>,
-    /// Memory that the next worker finds.
     left: RefCell<Option<(Arc<File>, File)>>,
-    /// Number of workers so far.
     lives: Rc<Cell<u64>>,
 }
 
@@ -297,7 +293,6 @@ impl Applier for Witness {
     }
 }
 
-/// The URL that the invalidation hits.
 pub(crate) fn url_of(what: &Invalidation) -> Option<&'static str> {
     match what {
         Invalidation::Purge { digest, .. } => URLS.into_iter().find(|url| digest_of(url).0 == *digest),

@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::dice::{Dice, Span};
 
 pub(crate) const NODES: usize = 3;
-/// URLs that clients ask for.
 pub(crate) const URLS: [&str; 3] = ["/a", "/b", "/c"];
 const ACTS: u64 = 90;
 /// Length of a history in milliseconds.
@@ -55,7 +54,6 @@ pub(crate) enum Deed {
     Save,
     PutBack,
     Replace,
-    /// Somebody writes an entry that isn't one.
     Stranger,
 }
 
@@ -71,7 +69,6 @@ impl Plan {
         Plan { acts, knows_ids, stale }
     }
 
-    /// Plans with less in them.
     pub fn shorter(self) -> impl Iterator<Item = Plan> {
         let count = self.acts.len();
         // Large parts first.

@@ -27,7 +27,6 @@ pub(super) struct Exchange {
 pub(super) struct Answering {
     pub number: usize,
     pub status: u16,
-    /// The origin closes the connection instead of answering.
     pub is_dead: bool,
     /// The origin takes two seconds and a twentieth.
     pub is_slow: bool,
@@ -38,20 +37,16 @@ pub(super) struct Answering {
     pub date: Option<i64>,
     pub expires: Expires,
     pub fields: Fields,
-    /// The origin evaluates conditions.
     pub is_conditional: bool,
     /// A 304 says no more than it must.
     pub is_terse: bool,
     pub ranges: Ranges,
-    /// The origin evaluates If-Range.
     pub heeds_if_range: bool,
-    /// The connection breaks off in the middle of the body.
     pub is_cut: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ranges {
-    /// Nothing: it has no parts.
     None,
     /// The part that was asked for.
     Right,
@@ -206,7 +201,6 @@ impl Answering {
     }
 }
 
-/// Properties of the site that hold through a history.
 struct Site {
     /// Fields that each path's answers vary on.
     vary: Vec<Option<&'static str>>,

@@ -4,7 +4,6 @@
 
 pub(super) type Fields = Vec<(String, String)>;
 
-/// The first value of a field.
 pub(super) fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
     fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
@@ -68,7 +67,6 @@ impl Directives {
         self.0.iter().any(|(other, argument)| other == name && argument.as_deref().is_none_or(str::is_empty))
     }
 
-    /// The names of fields that the directive has for an argument.
     pub fn names(&self, name: &str) -> Vec<String> {
         if self.has_whole(name) {
             return Vec::new();
@@ -128,7 +126,6 @@ fn days_in(year: i64, month: usize) -> i64 {
     }
 }
 
-/// IMF-fixdate of seconds since 1970.
 pub(super) fn date(time: i64) -> String {
     let (mut days, second) = (time.div_euclid(86_400), time.rem_euclid(86_400));
     let weekday = DAYS[days.rem_euclid(7) as usize];
@@ -144,7 +141,6 @@ pub(super) fn date(time: i64) -> String {
     format!("{weekday}, {:02} {} {year} {hour:02}:{minute:02}:{second:02} GMT", days + 1, MONTHS[month])
 }
 
-/// Reads what [`date`] writes.
 pub(super) fn parse_date(text: &str) -> Option<i64> {
     let words: Vec<&str> = text.split([' ', ':']).collect();
     let [_, day, month, year, hour, minute, second, "GMT"] = words[..] else { return None };

@@ -33,7 +33,6 @@ use crate::world::World;
 /// Steps of a history, and how long it may take.
 const LIMITS: Limits = Limits { steps: 1_000_000, time: Duration::from_secs(30 * 24 * 3600) };
 
-/// Fields that are compared, all lines of each.
 const COMPARED: [&str; 14] = [
     "X-Rev",
     "X-Secret",
@@ -117,7 +116,6 @@ fn shorten(ground: &Ground, draw: Draw, plan: Vec<Exchange>, difference: Differe
     }
 }
 
-/// The plan without an exchange; later ones come at the same time.
 fn without(plan: &[Exchange], at: usize) -> Vec<Exchange> {
     let mut plan = plan.to_vec();
     let wait = plan.remove(at).wait;

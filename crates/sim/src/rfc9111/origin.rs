@@ -40,7 +40,6 @@ impl Origin {
         origin
     }
 
-    /// Sets its behaviour from now on.
     pub fn begin(&self, answering: Answering) {
         *self.0.turn.borrow_mut() = Some(Turn { answering, asked: Vec::new() });
     }

@@ -253,7 +253,6 @@ fn put_option(out: &mut Vec<u8>, seconds: Option<f64>) {
     put(out, seconds.unwrap_or_default().to_bits());
 }
 
-/// The words that are left to be read.
 struct Words<'a>(&'a [u8]);
 
 impl<'a> Words<'a> {

@@ -83,7 +83,6 @@ pub fn is_foreign(medium: &dyn Medium) -> io::Result<bool> {
     Ok(start.iter().any(|&byte| byte != 0) && !is_ours(0) && !is_ours(PAGE as usize))
 }
 
-/// The log that is being written.
 #[derive(Debug)]
 pub(super) struct Log {
     medium: Box<dyn Medium>,
@@ -105,7 +104,6 @@ impl Log {
         Ok(log)
     }
 
-    /// Reads a journal: what its frames hold, in order.
     pub fn read(medium: Box<dyn Medium>) -> Result<(Log, Vec<u8>), JournalError> {
         let head = newest_head(&*medium)?;
         let mut bytes = vec![0; log_bytes(medium.len()?, head.begin)?];
@@ -131,7 +129,6 @@ impl Log {
         (self.end - self.begin, self.base)
     }
 
-    /// Does what [`Medium::takes_time`] does.
     pub fn takes_time(&self) -> bool {
         self.medium.takes_time()
     }
@@ -279,7 +276,6 @@ fn read_frame<'a>(bytes: &'a [u8], generation: u64, summed: &mut u64) -> Option<
     (frame_sum(frame) == u32_at(frame, 16)).then_some(&frame[FRAME_HEAD..])
 }
 
-/// All payloads, and where the log ends.
 fn read_frames(bytes: &[u8], generation: u64) -> Result<(Vec<u8>, usize), JournalError> {
     let (mut payload, mut at, mut summed) = (Vec::new(), 0, 0);
     while let Some(some) = bytes.get(at..).and_then(|rest| read_frame(rest, generation, &mut summed)) {
@@ -291,7 +287,6 @@ fn read_frames(bytes: &[u8], generation: u64) -> Result<(Vec<u8>, usize), Journa
     if is_whole { Ok((payload, at)) } else { Err(JournalError::Damaged) }
 }
 
-/// True if no frame of this generation follows.
 fn is_last(bytes: &[u8], at: usize, generation: u64) -> bool {
     let mut summed = 0;
     let mut rest = (at..bytes.len()).step_by(ALIGN);

@@ -56,7 +56,6 @@ pub struct Ticket(u64);
 pub struct Journal {
     queue: Lock<Queue>,
     writer: Lock<Writer>,
-    /// Number of entries that last.
     stable: AtomicU64,
     /// Entries that could not be made to last, nor could that be written down.
     refused: AtomicU64,
@@ -76,7 +75,6 @@ pub struct Failure {
     pub is_written: bool,
 }
 
-/// State that the writing thread shares with others.
 #[derive(Debug, Default)]
 struct CommitThread {
     /// The medium takes its time: nobody else writes.
@@ -99,7 +97,6 @@ impl CommitThread {
 #[derive(Debug, Default)]
 struct Queue {
     pending: Vec<u8>,
-    /// Number of entries ever appended.
     appended: u64,
     /// Entries since the cut, written or not, while the log is about to be begun anew.
     since_cut: Option<Vec<u8>>,
@@ -107,7 +104,6 @@ struct Queue {
     is_over: bool,
     /// More waited than may.
     has_overflowed: bool,
-    /// The log is a successor's.
     is_handed_over: bool,
     /// Tasks that wait for entries to last, by a number of their own.
     waiting: BTreeMap<u64, Waker>,
@@ -136,7 +132,6 @@ struct Writer {
     log: Log,
     /// Reason why the journal is incomplete, if it is, and whether that could be written down.
     failure: Option<(io::Error, bool)>,
-    /// Successor that takes the log's place.
     successor: Option<Box<dyn Peer>>,
 }
 
@@ -286,7 +281,6 @@ impl Journal {
         Ticket(self.queue.lock().appended)
     }
 
-    /// Wakes all who wait.
     fn tell(&self) {
         let waiting = std::mem::take(&mut self.queue.lock().waiting);
         waiting.into_values().for_each(Waker::wake);

@@ -526,7 +526,6 @@ fn those_who_wait_for_a_sync_share_the_next_one() {
     assert_eq!(reopen(&gate.disk.bytes()).unwrap(), all);
 }
 
-/// Actions on a journal.
 #[derive(Clone, Debug)]
 enum Step {
     Write(Entry),
@@ -547,12 +546,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..12)
 }
 
-/// A journal that steps are done to.
 struct Doing<M> {
     medium: M,
     journal: Journal,
     all: Vec<Entry>,
-    /// Number of acknowledged entries.
     written: usize,
 }
 

@@ -102,7 +102,6 @@ impl Records {
         Some(Survivor { fields, record, head: buf.narrow(0..head_end), tags, rest })
     }
 
-    /// All extents of a record, or none.
     fn claim_extents(&self, slot: &Slot, lengths: &Lengths) -> Option<Vec<Buf>> {
         let claimed: Vec<Buf> =
             words::extents(slot, lengths).map_while(|(first, len)| self.claim_extent(first, len)).collect();

@@ -53,7 +53,6 @@ impl Bed {
         Self::of(arena, limit, |specs, counters| Stores::open(specs, counters))
     }
 
-    /// Beside the one that has the arena.
     fn beside(arena: &Arc<File>, limit: u64) -> Bed {
         Self::of(arena, limit, |specs, counters| Stores::open_beside(specs, counters))
     }
@@ -93,7 +92,6 @@ impl Bed {
     }
 }
 
-/// A stored object as its owner has it.
 struct Object {
     fields: RecordFields,
     record: RecordId,

@@ -44,9 +44,7 @@ pub(super) const DEATH: u32 = 1 << 24;
 
 /// Written, and not to be found yet.
 pub(super) const KEPT: u32 = 1;
-/// The record survives its worker.
 pub(super) const LIVE: u32 = 2;
-/// The record doesn't survive.
 pub(super) const DEAD: u32 = 3;
 
 /// Lengths of what is behind the words.
@@ -61,7 +59,6 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// True if these lengths and those in `fields` have room in their words.
     pub fn fit(&self, fields: &RecordFields) -> bool {
         let short = [fields.spec_len as usize, fields.values_len as usize, self.tags];
         short.iter().all(|&len| len < usize::from(u16::MAX))
@@ -74,7 +71,6 @@ impl Lengths {
     }
 }
 
-/// The two words of an extent.
 pub(super) fn extent_words(first: u32, len: u32) -> [u8; 8] {
     (u64::from(first) | u64::from(len) << 32).to_le_bytes()
 }
@@ -98,7 +94,6 @@ pub(super) fn write_facts(words: &Words, fields: &RecordFields) {
     set(AUX_LEN, fields.aux_len);
 }
 
-/// Writes all words of a record but the state's.
 pub(super) fn write(slot: &Slot, fields: &RecordFields, lengths: &Lengths) {
     let set = |n: usize, word: u32| slot.words().word(n).store(word, Relaxed);
     write_facts(slot.words(), fields);
@@ -182,13 +177,11 @@ pub(super) fn extents<'a>(slot: &'a Slot, lengths: &Lengths) -> impl Iterator<It
     })
 }
 
-/// The tags of a record that was read.
 pub(super) fn tags(slot: &Slot, lengths: &Lengths) -> Vec<u8> {
     let from = lengths.head + lengths.body + lengths.extents * 8;
     slot.bytes()[from..from + lengths.tags].to_vec()
 }
 
-/// The digest of a record, without a look at the rest.
 pub(super) fn digest_words(digest: &[u8; 32]) -> [u32; 8] {
     let (words, _) = digest.as_chunks::<4>();
     std::array::from_fn(|n| u32::from_le_bytes(words[n]))

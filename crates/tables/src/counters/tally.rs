@@ -30,7 +30,6 @@ pub fn begin_tally() {
     TALLIES.with(|tallies| tallies.is_on.set(true));
 }
 
-/// Writes out what this thread has counted.
 pub fn flush() {
     TALLIES.with(|tallies| {
         let mut taken = tallies.taken.take();

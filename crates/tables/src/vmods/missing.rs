@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Modules that people import and that aren't built: what they are, and what does their work here. `import` says so.
 
-/// A module that isn't built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing {
-    /// The name of the module.
     pub name: &'static str,
-    /// The purpose of the module.
     pub what: &'static str,
-    /// The replacement for it.
     pub instead: &'static str,
 }
 
@@ -17,7 +13,6 @@ pub struct Missing {
 pub struct LeftOut(pub &'static str, pub &'static str);
 
 impl Missing {
-    /// The module called `name`.
     pub fn find(name: &str) -> Option<&'static Missing> {
         MISSING.iter().find(|module| module.name == name)
     }
@@ -27,7 +22,6 @@ const fn known(name: &'static str, what: &'static str, instead: &'static str) ->
     Missing { name, what, instead }
 }
 
-/// The modules in order of name.
 pub const MISSING: &[Missing] = &[
     known("boltsort", "sorts query parameters", "std.querysort or querystring.sort"),
     known("cfg", "settings, scripts and remote files", "var.global_set, or an include"),

@@ -12,12 +12,10 @@ use crate::server::ClientPolicy;
 use crate::settings::Overrides;
 use crate::wire::Writer;
 
-/// Key, chain and staple, wherever they are.
 pub struct Material<'a> {
     pub form: KeyForm,
     pub key: &'a [u8],
     pub chain: Vec<&'a [u8]>,
-    /// DER of an OCSP answer, or empty.
     pub ocsp: &'a [u8],
 }
 
@@ -35,7 +33,6 @@ impl<'a> Builder<'a> {
         Builder { scopes, lists, entries: Vec::new() }
     }
 
-    /// Adds a certificate, with its names in its facts.
     pub fn add(&mut self, entry: &'a Entry, material: Material<'a>) {
         self.entries.push((entry, material));
     }

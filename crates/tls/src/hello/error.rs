@@ -12,15 +12,12 @@ pub enum HelloError {
     ProxyHeader,
     /// A hello as SSL 2.0 had it.
     Ssl2,
-    /// Bytes that are no record of TLS.
     NotTls,
     /// A record of another kind than handshake messages have.
     Record(u8),
     /// A record without bytes, which a handshake message mustn't have (RFC 8446 5.1).
     EmptyRecord,
-    /// A record that is longer than one may be.
     RecordTooLong(u16),
-    /// Another handshake message than a ClientHello.
     Message(u8),
     /// The message is, or is going to be, longer than [`super::MAX_RAW_BYTES`].
     TooLong,

@@ -37,7 +37,6 @@ const SCHEMES: usize = 3;
 const POINT_FORMATS: usize = 4;
 
 impl Outline {
-    /// Reads the numbers of a hello that came by TCP or QUIC.
     pub fn new(hello: &ClientHello<'_>) -> Self {
         let (mut numbers, mut bounds) = (Vec::new(), [0; LISTS + 1]);
         let meant = |number: &u16| !is_grease(*number);

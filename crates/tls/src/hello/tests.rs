@@ -6,7 +6,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A hello as a client would send it, made of lists.
 #[derive(Debug, Clone)]
 struct Made {
     version: u16,
@@ -68,7 +67,6 @@ fn alpn_body(names: &[&[u8]]) -> Vec<u8> {
     list16(&names.iter().flat_map(|name| list8(name)).collect::<Vec<_>>())
 }
 
-/// The hello that JA4's description takes as its example.
 fn example() -> Made {
     let kinds = [
         0x1a1a, 0x001b, 0x0000, 0x0033, 0x0010, 0x4469, 0x0017, 0x002d, 0x000d, 0x0005, 0x0023, 0x0012, 0x002b, 0xff01,
@@ -235,7 +233,6 @@ fn malformed_ones_say_where() {
     }
 }
 
-/// A hello sent by a client of rustls.
 fn hello_of_rustls(name: &str, alpn: &[&[u8]], versions: &[&'static rustls::SupportedProtocolVersion]) -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
@@ -248,7 +245,6 @@ fn hello_of_rustls(name: &str, alpn: &[&[u8]], versions: &[&'static rustls::Supp
     raw
 }
 
-/// rustls reads a hello as we do.
 fn compare_with_rustls(raw: &[u8]) {
     let mut acceptor = rustls::server::Acceptor::default();
     acceptor.read_tls(&mut &raw[..]).unwrap();

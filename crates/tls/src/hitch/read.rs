@@ -218,7 +218,6 @@ impl Statement {
         }
     }
 
-    /// The only word or string.
     fn one(&self) -> Result<&Token, Error> {
         match (self.words()?, &self.value) {
             ([one], _) => Ok(one),

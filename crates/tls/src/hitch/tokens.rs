@@ -8,7 +8,6 @@ use super::read::is_key;
 /// More than any file needs.
 pub(super) const LONGEST_TEXT: usize = 16 << 20;
 
-/// A piece of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// Letters, digits and `-`, or a version of TLS.
@@ -35,7 +34,6 @@ impl Token {
         }
     }
 
-    /// The text of a word that isn't quoted.
     pub fn word(&self) -> Option<&str> {
         match self {
             Token::Word(text) | Token::Piece(text) => Some(text),

@@ -48,7 +48,6 @@ fn sign(key: &KeyPair, what: &[u8]) -> Vec<u8> {
     key.sign(&random, what).unwrap().as_ref().to_vec()
 }
 
-/// A response about one certificate.
 struct Told<'a> {
     issuer: &'a Issuer,
     number: u64,
@@ -72,7 +71,6 @@ impl Told<'_> {
         der(SEQUENCE, &[&id, self.status, &der(TIME, &[b"20270115120000Z"]), &next])
     }
 
-    /// Signed by that key, with these certificates beside it.
     fn signed_by(&self, key: &KeyPair, certificates: &[u8]) -> Vec<u8> {
         let by = der(tagged(2), &[&der(OCTETS, &[&[7; 20]])]);
         let data = der(SEQUENCE, &[&by, &der(TIME, &[b"20270115120000Z"]), &der(SEQUENCE, &[&self.single()])]);

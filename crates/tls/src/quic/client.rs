@@ -62,13 +62,11 @@ impl crypto::ClientConfig for QuicClient {
     }
 }
 
-/// One handshake, and the keys afterwards.
 struct Session {
     connection: ClientConnection,
     sni: Option<Box<str>>,
     suite: Suite,
     first: Arc<QuicServerConfig>,
-    /// Secrets of the next key update.
     next: Option<Secrets>,
 }
 

@@ -7,7 +7,6 @@
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring::cipher_suite as ring;
 
-/// A suite with its two names and the classes that it is in.
 pub(super) struct Suite {
     openssl: &'static str,
     standard: &'static str,

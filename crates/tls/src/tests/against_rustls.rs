@@ -8,7 +8,6 @@ use rustls::pki_types::ServerName;
 
 use super::*;
 
-/// A client of rustls' own, with our server behind its handshake.
 fn connected(version: &'static rustls::SupportedProtocolVersion) -> (ClientConnection, Traffic) {
     let world = World::with_versions(&[version]);
     let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

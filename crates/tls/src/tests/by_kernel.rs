@@ -8,7 +8,6 @@ use crate::kernel::{self, is_key_update};
 use crate::testing::{World, shake_hands};
 use crate::{ErrorKind, KernelAbility, KernelKey, Opened, Traffic};
 
-/// Server, client, and the key that the kernel got.
 fn connected(version: &'static SupportedProtocolVersion, changes_keys: bool) -> (Traffic, Traffic, KernelKey) {
     let (mut server, mut client) = World::with_versions(&[version]).both();
     let (server, client) = shake_hands(&mut server, &mut client, usize::MAX, &mut Vec::new()).unwrap();

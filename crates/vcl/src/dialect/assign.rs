@@ -296,14 +296,12 @@ impl Walker<'_> {
         .map(Some)
     }
 
-    /// Replaces the statement with `new` and adds a note.
     fn replace_set(&mut self, set: &Assignment, new: &str, reason: &str) -> Outcome {
         self.note(set.first, set.end, new, reason);
         self.put_until(set.end, new);
         Outcome::Yes
     }
 
-    /// Deletes the statement and adds a note.
     fn drop_set(&mut self, set: &Assignment, reason: &str, warning: bool) -> R<Outcome> {
         if self.tok_at(set.end) != Tok::C(b';') {
             self.at = set.end;
@@ -318,7 +316,6 @@ impl Walker<'_> {
         Ok(Outcome::No)
     }
 
-    /// Translates `set req.hash += value`.
     fn set_hash(&mut self, set: &Assignment) -> R<Outcome> {
         let op = self.after(set.last);
         if self.tok_at(op) != Tok::AddTo {

@@ -9,11 +9,9 @@ pub(crate) enum Ctx {
     Recv,
     Pipe,
     Pass,
-    /// The statements on `bereq` of vcl_pass.
     PassBereq,
     Hash,
     Miss,
-    /// The statements on `bereq` of vcl_miss.
     MissBereq,
     Hit,
     Fetch,
@@ -60,7 +58,6 @@ impl Ctx {
         }
     }
 
-    /// True if only statements on `bereq` are translated here.
     pub fn only_bereq(self) -> bool {
         matches!(self, Ctx::PassBereq | Ctx::MissBereq)
     }
@@ -70,7 +67,6 @@ impl Ctx {
         self.only_bereq() || self == Ctx::Fetch
     }
 
-    /// True if a response is about to be sent.
     pub fn delivers(self) -> bool {
         matches!(self, Ctx::Deliver | Ctx::DeliverError)
     }
@@ -105,10 +101,8 @@ impl Ctx {
     }
 }
 
-/// The result of translating a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// The statement was deleted.
     No,
     /// The statement remains, but has no effect of its own.
     Weak,

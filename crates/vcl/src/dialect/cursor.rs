@@ -26,7 +26,6 @@ impl Walker<'_> {
         self.item().tok().unwrap_or(Tok::End)
     }
 
-    /// The index of the token after `at`.
     pub fn after(&self, at: usize) -> usize {
         let mut n = at + 1;
         while n < self.items.len() && self.items[n].tok().is_none() {
@@ -91,7 +90,6 @@ impl Walker<'_> {
         }
     }
 
-    /// Writes the current token unchanged.
     pub fn keep(&mut self) {
         self.gap();
         let i = self.item();
@@ -99,7 +97,6 @@ impl Walker<'_> {
         self.advance();
     }
 
-    /// Replaces the current token.
     pub fn put(&mut self, new: &str) {
         if new == self.word() {
             return self.keep();
@@ -120,7 +117,6 @@ impl Walker<'_> {
         self.advance();
     }
 
-    /// Replaces the tokens from the current one to `last`.
     pub fn put_until(&mut self, last: usize, new: &str) {
         let (first, end) = (self.item(), self.items[last]);
         let to = if first.src == end.src { end.end } else { first.end };
@@ -132,7 +128,6 @@ impl Walker<'_> {
         }
     }
 
-    /// Inserts text at the current token's place.
     pub fn insert(&mut self, new: &str) {
         let i = self.item();
         self.out.instead(i.src, i.start, i.end, new);
@@ -159,7 +154,6 @@ impl Walker<'_> {
         Err(fail.hinted(self.hint_expected(tok)))
     }
 
-    /// Writes the current token, which must be `c`.
     pub fn keep_c(&mut self, c: u8) -> R {
         self.expect(Tok::C(c))?;
         self.keep();
@@ -203,7 +197,6 @@ impl Walker<'_> {
 
     // --- notes
 
-    /// Adds a note that the tokens `first..=last` became `new`.
     pub fn note(&mut self, first: usize, last: usize, new: &str, reason: &str) {
         self.note_as(first, last, new, reason, false);
     }
@@ -248,7 +241,6 @@ impl Walker<'_> {
         }
     }
 
-    /// The index of the `}` that ends the block whose `{` is at `open`.
     pub fn block_end(&self, open: usize) -> usize {
         let mut depth = 0u32;
         let mut at = open;
@@ -274,7 +266,6 @@ impl Walker<'_> {
         self.slice(i.src, i.gap, i.start).to_owned()
     }
 
-    /// Deletes all items up to and including `last`.
     pub fn drop_until(&mut self, last: usize) {
         let mark = self.out.mark();
         while self.at <= last && self.tok() != Tok::End {
@@ -283,13 +274,11 @@ impl Walker<'_> {
         self.out.rollback(mark);
     }
 
-    /// The text that was written since `mark`.
     pub fn written(&self, mark: Mark) -> String {
         String::from_utf8_lossy(self.out.since(mark)).into_owned()
     }
 }
 
-/// Shortens a text to one line of limited length.
 fn shorten(text: &str) -> String {
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() > 100 {

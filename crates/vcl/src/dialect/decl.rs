@@ -106,7 +106,6 @@ impl Walker<'_> {
         self.fields()
     }
 
-    /// Translates `{ .field = value; ... }`.
     fn fields(&mut self) -> R {
         self.enter()?;
         self.keep_c(b'{')?;
@@ -215,7 +214,6 @@ impl Walker<'_> {
         Ok(init)
     }
 
-    /// Translates a field like `.retries = 5;`.
     fn director_field(&mut self) -> R {
         let first = self.at;
         let name = self.after(first);

@@ -6,7 +6,6 @@ use tables::dialects::{BARE, Dialect, NEW_WORDS, OldSub};
 use super::flat::{Item, Kind};
 use crate::token::{Source, Tok};
 
-/// The result of detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detection {
     /// The program declares `vcl 4.x;`, doesn't begin with a declaration, or has words that only 4.x knows.
@@ -38,7 +37,6 @@ const OLD: u8 = D2X | D30;
 
 const FIRST_WORDS: [&str; 7] = ["acl", "sub", "backend", "director", "probe", "import", "include"];
 
-/// Detects the dialect of a program by its words.
 pub(crate) fn detect(items: &[Item], sources: &[Source]) -> Detection {
     let scan = Scan { words: items.iter().filter(|i| matches!(i.kind, Kind::Tok(_))).collect(), sources };
     let first = items.first().map_or("", |i| scan.text(i));
@@ -103,7 +101,6 @@ impl Scan<'_> {
         self.words.get(at).map_or(("", None), |i| (self.text(i), i.tok()))
     }
 
-    /// The dotted name that begins at a word.
     fn dotted(&self, mut at: usize) -> String {
         let mut name = self.at(at).0.to_ascii_lowercase();
         while self.at(at + 1).1 == Some(Tok::C(b'.')) && self.at(at + 2).1 == Some(Tok::Id) {

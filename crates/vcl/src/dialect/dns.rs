@@ -25,7 +25,6 @@ const FIELDS: [(&str, &str); 6] = [
     ("max_connections", "max_connections"),
 ];
 
-/// The declarations of a dns director.
 #[derive(Default)]
 struct Dns {
     /// Arguments of the object: name and value.
@@ -56,7 +55,6 @@ impl Walker<'_> {
         (self.tok_at(value) == Tok::Str).then(|| self.text_at(value).to_owned())
     }
 
-    /// Translates the director whose `{` is at `open`.
     pub fn dns_director(&mut self, first: usize, now: &str, open: usize) -> R<Out> {
         let gap = self.gap_text();
         self.out.own(&gap);
@@ -129,7 +127,6 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// The value of a field in the backend whose `{` is at `open`.
     fn backend_field(&self, open: usize, name: &str) -> Option<String> {
         let end = self.block_end(open);
         let mut at = self.after(open);
@@ -175,7 +172,6 @@ impl Walker<'_> {
         self.dns_members = left.filter(|name| name != "default" && Some(name) != first.as_ref()).collect();
     }
 
-    /// Translates `.ttl = 60s;`, `.suffix = "..";` or `.list = { ... }`.
     fn dns_field(&mut self, dns: &mut Dns) -> R {
         let name = self.after(self.at);
         let equals = self.after(name);
@@ -222,7 +218,6 @@ impl Walker<'_> {
         Ok(text)
     }
 
-    /// Translates a field of the list, or one of its addresses.
     fn dns_entry(&mut self, dns: &mut Dns) -> R {
         let first = self.at;
         if self.tok() == Tok::Str {

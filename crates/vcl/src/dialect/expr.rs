@@ -274,7 +274,6 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Fails if a variable can't be read (or set) here.
     pub fn check_place(&self, var: &OldVar, first: usize, last: usize, write: bool) -> R {
         let sub = self.ctx.sub();
         if var.has(self.dialect, sub, write) {
@@ -299,7 +298,6 @@ impl Walker<'_> {
         self.fail_range(Code::WrongPlace, &text, first, last)
     }
 
-    /// The current name of a variable in this context.
     pub fn var_now(&mut self, name: &str, first: usize, last: usize, write: bool) -> R<String> {
         if name.starts_with("storage.") {
             return Ok(name.to_owned());
@@ -427,7 +425,6 @@ impl Walker<'_> {
     }
 }
 
-/// Decodes `%xx` in a string of 2.x; an invalid one stays.
 fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

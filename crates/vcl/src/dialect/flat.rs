@@ -136,7 +136,6 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Adds a source and returns its tokens.
     fn tokens(&mut self, mut source: Source, src: u32) -> R<Vec<Token>> {
         if self.is_patient {
             source.text = to_ascii_in_place(&source.text).into_owned();

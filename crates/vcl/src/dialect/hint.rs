@@ -22,7 +22,6 @@ impl Walker<'_> {
         items.filter_map(|(n, item)| Some((n, item, item.tok()?)))
     }
 
-    /// Explains a token other than the expected one.
     pub fn hint_expected(&self, expected: Tok) -> Option<Hint> {
         let (_, last, before) = self.tokens_before().next()?;
         let word = if self.tok() == Tok::Id { self.word() } else { "" };
@@ -113,13 +112,11 @@ impl Walker<'_> {
         (!lines.is_empty()).then(|| lines.join(" and "))
     }
 
-    /// The error for a token that begins no statement.
     pub fn no_action(&self) -> Draft {
         Draft::at(Code::Syntax, "Expected an action, 'if', '{' or '}'\n", self.place(self.at))
             .hinted(self.hint_action())
     }
 
-    /// Explains a token in the place of an action.
     fn hint_action(&self) -> Option<Hint> {
         let lines = self.open_lines()?;
         match self.word() {
@@ -149,7 +146,6 @@ impl Walker<'_> {
         ))
     }
 
-    /// Explains a word that can't stand outside of subroutines.
     pub fn hint_outside(&self) -> Option<Hint> {
         let here = self.place(self.at);
         let ended = || {
@@ -173,7 +169,6 @@ impl Walker<'_> {
         }
     }
 
-    /// Explains an unknown variable, from item `first` to `last`.
     pub fn hint_variable(&self, name: &str, first: usize, last: usize) -> Option<Hint> {
         let ((src, start, _), (other, _, end)) = (self.place(first), self.place(last));
         let meant = |near: &str| {

@@ -27,7 +27,6 @@ fn languages(code: &str) -> Option<String> {
     ((code.contains(FUNCTION) || code.contains(SETS_IT)) && list.iter().all(|t| tag(t))).then(|| list.join(" "))
 }
 
-/// True if a piece of C only calls the function.
 fn only_calls(code: &str) -> bool {
     let inner = code.trim_start_matches("C{").trim_end_matches("}C");
     let plain: String = inner.chars().filter(|c| !c.is_whitespace()).collect();

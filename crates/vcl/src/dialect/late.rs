@@ -13,10 +13,8 @@ use super::walk::Walker;
 use crate::code::Code;
 use crate::token::Tok;
 
-/// The default of the old parameter saintmode_threshold.
 const THRESHOLD: &str = "10";
 
-/// A backend or director with saint mode.
 #[derive(Debug)]
 pub(crate) enum Saint {
     Backend { name: String, threshold: String },
@@ -45,12 +43,10 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Records a backend for saint mode.
     pub fn saint_backend(&mut self, name: &str) {
         self.saints.push(Saint::Backend { name: name.to_owned(), threshold: THRESHOLD.to_owned() });
     }
 
-    /// Translates `set beresp.saintmode = 20s;`; its `=` is at `equals`.
     pub fn saintmode(&mut self, first: usize, equals: usize, end: usize) -> R<Outcome> {
         let reason = "saint mode is a module's now: each backend has an object of it, which vcl_backend_fetch chooses unless it passes; \
                    .saintmode_threshold, or 10, is how many objects make it sick for all";
@@ -65,7 +61,6 @@ impl Walker<'_> {
         Ok(Outcome::Yes)
     }
 
-    /// Sets the policy's flag for late selection.
     pub fn find_late(&mut self) {
         self.policy.late = self.policy.saint || self.directors.keys().any(|name| self.has_key(name));
     }
@@ -75,7 +70,6 @@ impl Walker<'_> {
         self.policy.late && (self.policy.chooses || (self.policy.saint && self.asks_backend()))
     }
 
-    /// True if the program compares a request's backend with anything.
     fn asks_backend(&self) -> bool {
         (0..self.items.len()).any(|at| self.compared_backend(at).is_some())
     }
@@ -168,7 +162,6 @@ impl Walker<'_> {
         out + "\n"
     }
 
-    /// The late selection of backends. It follows the user's subroutines.
     pub fn late(&mut self) -> String {
         if !self.policy.late {
             return String::new();

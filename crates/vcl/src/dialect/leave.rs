@@ -157,7 +157,6 @@ impl Walker<'_> {
         Ok(Outcome::Yes)
     }
 
-    /// Translates `restart;` and `restart rollback;`.
     pub fn restart(&mut self) -> R<Outcome> {
         let first = self.at;
         let next = self.after(first);
@@ -183,7 +182,6 @@ impl Walker<'_> {
         self.leave_by_restart(first, end)
     }
 
-    /// Translates `error 404 "text";` and its variants.
     pub fn error(&mut self) -> R<Outcome> {
         let first = self.at;
         self.legal("error", first)?;

@@ -40,7 +40,6 @@ pub struct Note {
     pub source: String,
     /// The line in the file; 0 refers to the whole file.
     pub line: u32,
-    /// The text before the change.
     pub old: String,
     /// The translated text; empty if it was deleted.
     pub new: String,
@@ -49,14 +48,12 @@ pub struct Note {
     pub warning: bool,
 }
 
-/// A program translated to VCL 4.1.
 #[derive(Clone, Debug)]
 pub struct Migration {
     /// The original dialect; `None` if it is 4.x already.
     pub dialect: Option<Dialect>,
     /// The program, with includes in their places.
     pub text: Vec<u8>,
-    /// Notes on all changes, in order.
     pub notes: Vec<Note>,
 }
 
@@ -102,7 +99,6 @@ pub fn detect(name: &str, text: &[u8], outside: &dyn Sources, options: &Options)
     )
 }
 
-/// True if a text begins with its version.
 fn begins_with_version(text: &[u8]) -> bool {
     let mut at = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     while at < text.len() {

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::flat::{Item, Kind};
 use crate::token::{Source, Tok};
 
-/// The kind of thing that a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub(crate) enum NameKind {
     Backend,
@@ -62,12 +61,10 @@ const TAKEN: [&str; 32] = [
     "regsub",
 ];
 
-/// The declared names, with replacements for those that had to change.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     changed: HashMap<(NameKind, String), String>,
     pub declared: BTreeMap<(NameKind, String), usize>,
-    /// True if a director is named `default`.
     default_director: bool,
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Translated text with a map to its sources.
 
-/// A piece of translated text.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     /// Start in the translated text.
@@ -11,7 +10,6 @@ struct Segment {
     /// Start and length in the source.
     at: u32,
     len: u32,
-    /// True for the source's own text, byte for byte.
     verbatim: bool,
 }
 
@@ -44,7 +42,6 @@ impl SourceMap {
     }
 }
 
-/// Translated text under construction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Out {
     pub text: Vec<u8>,
@@ -56,7 +53,6 @@ pub(crate) struct Out {
 pub(crate) struct Mark(usize, usize);
 
 impl Out {
-    /// Appends the source's own text.
     pub fn verbatim(&mut self, src: u32, text: &[u8], from: u32, to: u32) {
         if from < to {
             self.segs.push(Segment {
@@ -70,7 +66,6 @@ impl Out {
         }
     }
 
-    /// Appends a replacement for `from..to` of a source.
     pub fn instead(&mut self, src: u32, from: u32, to: u32, new: &str) {
         self.segs.push(Segment {
             out: self.text.len() as u32,
@@ -103,7 +98,6 @@ impl Out {
         self.segs.truncate(mark.1);
     }
 
-    /// The text written since `mark`.
     pub fn since(&self, mark: Mark) -> &[u8] {
         &self.text[mark.0..]
     }

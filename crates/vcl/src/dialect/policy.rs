@@ -20,15 +20,12 @@ pub(crate) const CARRIED: &str = "X-VCL-Req-";
 pub(crate) const HASH: &str = "X-VCL-Hash";
 /// Response header that carries the URL to the client's side.
 pub(crate) const CARRIED_URL: &str = "X-VCL-URL";
-/// Request header with the client's method.
 pub(crate) const METHOD: &str = "X-VCL-Method";
 /// Request header that says that the client accepts gzip.
 pub(crate) const CAN_GZIP: &str = "X-VCL-Can-Gzip";
 /// Request header that says that ESI is switched off for the client.
 pub(crate) const ESI_OFF: &str = "X-VCL-ESI-Off";
-/// Request header with the name of its backend or director.
 pub(crate) const BACKEND: &str = "X-VCL-Backend";
-/// Request header with the status of a fetch that restarted.
 const STATUS: &str = "X-VCL-Status";
 /// Subroutine that runs vcl_deliver for responses from vcl_error.
 pub(crate) const DELIVER_ERRORS: &str = "deliver_errors";
@@ -40,7 +37,6 @@ pub(crate) struct Policy {
     dialect: Dialect,
     pub std: bool,
     pub purge: bool,
-    /// The program sets beresp.saintmode.
     pub saint: bool,
     /// The program needs the hash as text.
     pub blob: bool,
@@ -49,13 +45,11 @@ pub(crate) struct Policy {
     /// Failed fetches go to vcl_synth, the old vcl_error.
     pub failed: bool,
     pub restart_in_fetch: bool,
-    /// The program has a vcl_error.
     has_error: bool,
     /// The program reads or sets `cacheable` in vcl_fetch.
     cacheable: bool,
     /// The program handles X-Forwarded-For itself.
     forwarded: bool,
-    /// The program selects backends.
     pub chooses: bool,
     pub carry_restarts: bool,
     pub carry_esi_level: bool,
@@ -76,7 +70,6 @@ pub(crate) struct Policy {
     own: Vec<String>,
     /// Times of the client's request that vcl_fetch reads: the variable, and the header that carries it.
     own_times: Vec<(&'static str, &'static str)>,
-    /// vcl_fetch reads the client's method.
     pub carry_method: bool,
     pub carry_can_gzip: bool,
     pub carry_esi: bool,
@@ -86,7 +79,6 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Finds the features that a program's words show; the walk finds the rest.
     pub fn new(dialect: Dialect, items: &[Item], sources: &[Source]) -> Policy {
         let words: Vec<&Item> = items.iter().filter(|i| matches!(i.kind, Kind::Tok(_))).collect();
         let text = |at: usize| {
@@ -533,7 +525,6 @@ fn sub(out: &mut String, name: &str, lines: &[String]) {
     out.push_str("}\n\n");
 }
 
-/// The definition of cacheable in 2.x.
 const CACHED: &str = "beresp.status == 200 || beresp.status == 203 || beresp.status == 300 || beresp.status == 301 || \
                       beresp.status == 302 || beresp.status == 404 || beresp.status == 410";
 

@@ -12,7 +12,6 @@ use crate::diag::Draft;
 use crate::token::Tok;
 
 impl Walker<'_> {
-    /// Translates a block `{ ... }`.
     pub fn block(&mut self) -> R<Outcome> {
         self.enter()?;
         self.keep_c(b'{')?;
@@ -149,7 +148,6 @@ impl Walker<'_> {
         }
     }
 
-    /// True if a statement may concern `bereq`.
     pub fn counts_for_bereq(&self) -> bool {
         match self.word() {
             "if" => {
@@ -175,7 +173,6 @@ impl Walker<'_> {
         }
     }
 
-    /// True if the `if` here may set something of `bereq`.
     fn speaks_of_bereq(&self) -> bool {
         (self.at..self.if_end()).any(|at| match (self.tok_at(at), self.text_at(at)) {
             (Tok::Id, "set" | "unset" | "remove") => self.dotted(self.after(at)).0.starts_with("bereq."),
@@ -184,7 +181,6 @@ impl Walker<'_> {
         })
     }
 
-    /// The index after the last block of the `if` here.
     pub fn if_end(&self) -> usize {
         let mut at = self.at;
         loop {
@@ -212,7 +208,6 @@ impl Walker<'_> {
         self.out.rollback(mark);
     }
 
-    /// The `;` of the statement here.
     pub fn semicolon(&self) -> usize {
         let mut at = self.at;
         while !matches!(self.tok_at(at), Tok::C(b';' | b'}') | Tok::End) {
@@ -344,7 +339,6 @@ fn without_comments(code: &str) -> String {
     out
 }
 
-/// Length of the quoted text at the start of C code.
 fn quoted(code: &str, quote: char) -> usize {
     let mut is_escaped = false;
     let end = code.char_indices().skip(1).find(|(_, c)| {

@@ -20,7 +20,6 @@ pub(crate) struct Decl {
 }
 
 impl Walker<'_> {
-    /// Each subroutine: its name and its body's braces.
     pub fn subs(&self) -> Vec<(String, Decl)> {
         let mut found = Vec::new();
         let mut at = 0;
@@ -68,7 +67,6 @@ impl Walker<'_> {
         }
     }
 
-    /// The callees of each subroutine.
     fn calls(&self, subs: &[(String, Decl)]) -> Vec<(String, Vec<String>)> {
         let called = |body: &Decl| {
             let called = (body.from..body.to).filter(|n| self.tok_at(*n) == Tok::Id && self.text_at(*n) == "call");
@@ -112,7 +110,6 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Finds the variants of a user's subroutine, and names them.
     pub fn user_sub(&mut self, name: &str, body: Decl, runs: Option<&BTreeSet<Ctx>>) -> R {
         let base = self.names.now(NameKind::Sub, name);
         let mut texts: Vec<(Vec<u8>, String)> = Vec::new();
@@ -134,7 +131,6 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Translates a block for one context.
     pub fn body(&mut self, body: Decl, ctx: Ctx) -> R<(Outcome, Out)> {
         let (at, outer, out) = (self.at, self.ctx, std::mem::take(&mut self.out));
         (self.at, self.ctx) = (body.from, ctx);
@@ -144,7 +140,6 @@ impl Walker<'_> {
         Ok((kept?, made))
     }
 
-    /// Translates `sub NAME { ... }`.
     pub fn sub_decl(&mut self) -> R {
         let first = self.at;
         let name_at = self.after(first);

@@ -30,11 +30,8 @@ pub(crate) struct Walker<'a> {
     pub ctx: Ctx,
     pub names: Names,
     pub policy: Policy,
-    /// Directors, with the kind of each.
     pub directors: BTreeMap<String, String>,
-    /// Backends that only dns directors use.
     pub dns_members: BTreeSet<String>,
-    /// Backends and directors for saint mode.
     pub saints: Vec<Saint>,
     pub variants: Variants,
     /// Request headers that vcl_fetch sets and the client's side reads, in lower case.
@@ -42,13 +39,9 @@ pub(crate) struct Walker<'a> {
     /// The languages of the C file that selects one, if it is included. The next field says whether it is called.
     pub languages: Option<String>,
     pub calls_languages: bool,
-    /// Request headers that vcl_fetch sets, in lower case.
     pub fetch_sets: BTreeSet<String>,
-    /// The last place where vcl_fetch reads the URL.
     pub url_read: usize,
-    /// Each vcl_deliver, translated for responses from vcl_error.
     pub deliver_errors: Vec<Out>,
-    /// Request headers that vcl_hit sets.
     pub hit_fields: BTreeSet<String>,
     /// Suppresses blanks before the next token, which follows an added bracket.
     pub tight: bool,
@@ -72,7 +65,6 @@ struct Parts {
     parts: Vec<Out>,
     /// Index of the first subroutine. The added subroutines are inserted before it.
     first_sub: Option<usize>,
-    /// Subroutines that create directors declared after it.
     late_directors: Vec<Out>,
 }
 
@@ -177,7 +169,6 @@ impl<'a> Walker<'a> {
         out
     }
 
-    /// Notes on the whole program, then on its places in order.
     fn all_notes(&mut self) -> Vec<Note> {
         let mut placed = std::mem::take(&mut self.notes);
         placed.sort_by_key(|(src, at, _)| (*src, *at));
@@ -207,7 +198,6 @@ impl Walker<'_> {
         }
     }
 
-    /// Finds request headers that vcl_fetch sets and the client's side reads.
     fn find_carried(&mut self) {
         let runs = self.runs();
         let on =
@@ -251,7 +241,6 @@ impl Walker<'_> {
         self.fetch_sets = set;
     }
 
-    /// The subroutine with each vcl_deliver for responses from vcl_error.
     fn deliver_errors(&mut self, out: &mut Out) {
         if !self.policy.delivers {
             return;
@@ -280,7 +269,6 @@ impl Walker<'_> {
         }
     }
 
-    /// True if the program has directors and compares a request's backend.
     fn asks_director(&self) -> bool {
         !self.directors.is_empty() && (0..self.items.len()).any(|at| self.compared_backend(at).is_some())
     }
@@ -297,7 +285,6 @@ impl Walker<'_> {
         (name == "req.backend" && matches!(self.tok_at(op), Tok::Eq | Tok::Ne) && known).then_some(other)
     }
 
-    /// The expression for a director or backend.
     pub fn backend_now(&mut self, name: &str) -> String {
         let now = self.names.now(NameKind::Backend, name);
         let req = if self.ctx.backend() { "bereq" } else { "req" };

@@ -3,7 +3,6 @@
 
 use crate::{Diagnostics, Fix, NoSources, Options, compile};
 
-/// The text after applying the first message's fix.
 fn mended(text: &str) -> Option<String> {
     let options = Options { modules: super::modules::MODULES, ..Options::default() };
     let Diagnostics(said) = match compile("f", text.as_bytes(), &NoSources, &options) {

@@ -7,7 +7,6 @@ use super::{Few, try_compile};
 use crate::program::Program;
 use crate::{Options, compile};
 
-/// The last line of the message for a whole program.
 #[track_caller]
 fn whole(text: &str, hint: &str) {
     match try_compile(text) {

@@ -9,7 +9,6 @@ fn bad(text: &str, says: &str) {
     whole(&format!("vcl 4.1; backend b none; {text}"), says);
 }
 
-/// Like `fails`, inside vcl_recv.
 #[track_caller]
 fn recv(text: &str, says: &str) {
     bad(&format!("sub vcl_recv {{ {text} }}"), says);

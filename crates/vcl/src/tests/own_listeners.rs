@@ -43,7 +43,6 @@ impl Sources for Serving {
 const OWN: &str = "backend own { .host = \"192.0.2.1\"; }";
 const OTHER: &str = "backend other { .host = \"192.0.2.1:81\"; }";
 
-/// The warnings, or the errors.
 fn load(body: &str, lazy_hosts: bool) -> Result<String, String> {
     let options = Options { labels: vec!["lbl".into()], err_unref: false, lazy_hosts, ..Options::default() };
     let serving = Serving(Few(&[]));

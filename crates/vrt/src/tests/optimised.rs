@@ -109,7 +109,6 @@ fn request() -> impl Strategy<Value = (String, Vec<(&'static str, &'static str)>
     (url, prop::collection::vec((field(), value()), 0..5))
 }
 
-/// Result of a run: its end, the head, the log.
 fn outcome(world: &mut World, url: &str, fields: &[(&str, &str)]) -> (String, Vec<String>, Vec<String>) {
     world.ctx.req.start_request(b"GET", url.as_bytes(), b"HTTP/1.1").unwrap();
     for (name, value) in fields {
@@ -173,7 +172,6 @@ fn long_chains_give_way() {
     assert_eq!(world.run(Method::Recv), "Pass");
 }
 
-/// Number of times that it returned out of its budget before the end.
 fn budgets(world: &mut World) -> usize {
     let mut machine = world.start(Method::Recv);
     let mut budgets = 0;

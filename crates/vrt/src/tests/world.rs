@@ -101,7 +101,6 @@ impl World {
         World::with(text, true)
     }
 
-    /// A world with or without the optimiser.
     pub fn with(text: &str, optimise: bool) -> Result<World, String> {
         let text = text.replace("import probe_me;", "");
         let compiled = vcl::compile(
@@ -153,7 +152,6 @@ impl World {
         machine
     }
 
-    /// Runs a subroutine to its end.
     pub fn run(&mut self, method: Method) -> String {
         match self.finish(method) {
             Outcome::Done(action) => format!("{action:?}"),
@@ -162,7 +160,6 @@ impl World {
         }
     }
 
-    /// Runs a subroutine until it ends or waits.
     pub fn finish(&mut self, method: Method) -> Outcome {
         self.machine.start(&self.vcl, method);
         loop {

@@ -244,7 +244,6 @@ gives! {
     STEVEDORE as Option<Text>: value => Value::Stevedore(value);
 }
 
-/// A director of a known type.
 impl<T: Director + 'static> Plain<BACKEND> for Arc<T> {
     #[inline]
     fn value(self) -> Value {

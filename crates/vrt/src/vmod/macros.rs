@@ -160,7 +160,6 @@ macro_rules! words {
     };
 }
 
-/// The kind that a signature names.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vmod_kind {
@@ -187,7 +186,6 @@ macro_rules! __vmod_kind {
     ($words:ident) => { $words };
 }
 
-/// Arguments as the compiler of VCL knows them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vmod_args {
@@ -215,7 +213,6 @@ macro_rules! __vmod_arg {
     };
 }
 
-/// The default of an argument.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vmod_default {

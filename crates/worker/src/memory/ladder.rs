@@ -34,7 +34,6 @@ pub enum Step {
 const STEPS: [Step; 5] = [Step::None, Step::Trim, Step::Evict, Step::RefuseBackground, Step::Shed];
 
 impl Step {
-    /// The name in the log and in `memory.list`.
     pub fn name(self) -> &'static str {
         match self {
             Step::None => "none",
@@ -65,7 +64,6 @@ impl Ladder {
         self.limit
     }
 
-    /// Another limit from now on.
     pub fn set_limit(&mut self, limit: u64) {
         self.limit = limit;
     }
@@ -84,7 +82,6 @@ impl Ladder {
         self.target() + self.reserve() / 4 * (step as u64).saturating_sub(1)
     }
 
-    /// The step for so many bytes in use.
     pub fn climb(&mut self, used: u64) -> Step {
         let up = |step: &&Step| **step != Step::None && used >= self.begins(**step);
         let reached = STEPS.iter().rev().find(up).copied().unwrap_or_default();

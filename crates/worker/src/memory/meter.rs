@@ -31,7 +31,6 @@ pub struct Usage {
     pub private: u64,
     pub arenas: u64,
     pub monitored: u64,
-    /// Pages of the program and its libraries.
     pub program: u64,
     pub manager: u64,
 }
@@ -50,7 +49,6 @@ impl Usage {
 }
 
 impl Meter {
-    /// A meter for this process and its manager.
     pub fn new(manager_pid: u32) -> Meter {
         let manager = ResidentReader::of_process(manager_pid).ok();
         Meter { worker: ResidentReader::of_self().ok(), manager, mapped: Mutex::default() }

@@ -40,7 +40,6 @@ const TRIM_PAUSE: Duration = Duration::from_secs(5);
 const SHORT_TRIM_PAUSE: Duration = Duration::from_millis(500);
 /// Time until freed memory shows in the processes' figures.
 const SETTLE: Duration = Duration::from_millis(50);
-/// Objects that one look evicts at most.
 const EVICT_MOST: u64 = 20_000;
 
 pub struct Memory {
@@ -63,13 +62,11 @@ impl Memory {
         }
     }
 
-    /// New parameters are in force.
     pub fn apply(&self, params: &Params) {
         *self.limit.lock() = params.memory_limit.bytes().unwrap_or_else(auto);
         self.changed.notify_all();
     }
 
-    /// `memory_limit` in bytes, if there is one.
     pub fn limit(&self) -> Option<u64> {
         Some(self.in_force.load(Relaxed)).filter(|&limit| limit > 0)
     }
@@ -139,7 +136,6 @@ impl<'a> Governor<'a> {
         &self.worker.engine
     }
 
-    /// Another limit is in force; 0: none.
     fn set_limit(&mut self, limit: u64) {
         self.ladder.set_limit(limit);
         self.worker.memory.in_force.store(limit, Relaxed);
@@ -249,7 +245,6 @@ fn pause(free: u64) -> Duration {
     Duration::from_secs_f64(free as f64 / FASTEST as f64).clamp(SHORTEST, LONGEST)
 }
 
-/// This thread gives up what it keeps.
 pub fn trim_thread() {
     fronts::trim();
     engine::trim_pools();

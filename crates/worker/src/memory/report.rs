@@ -33,7 +33,6 @@ pub struct Report {
     rows: Vec<Row>,
 }
 
-/// Known holders of heap memory.
 struct HeapShares {
     stores: u64,
     index: u64,

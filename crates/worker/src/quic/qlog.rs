@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 /// Bytes of a file at most: what comes later is left out.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Number of connections that get a file.
 #[derive(Debug)]
 pub struct Qlogs {
     dir: PathBuf,
@@ -77,7 +76,6 @@ impl Write for QlogFile {
 mod tests {
     use super::*;
 
-    /// A directory that is gone with it.
     struct Dir(PathBuf);
 
     impl Dir {

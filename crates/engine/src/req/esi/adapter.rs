@@ -11,9 +11,9 @@ use crate::aux_attrs::AuxAttrs;
 use crate::req::Req;
 use crate::transport::Transport;
 
-/// How a fragment's bytes go into its parent's body.
+/// Ways in which a fragment's bytes go into its parent's body.
 pub(in crate::req) enum Adapter {
-    /// As they are: nothing is joined, or both are plain, or the fragment made itself fit.
+    /// Unchanged: nothing is joined, or both are plain, or the fragment made itself fit.
     Through,
     /// Plain bytes in a gzip body: stored blocks.
     Stored(Sum),
@@ -24,7 +24,6 @@ pub(in crate::req) enum Adapter {
 }
 
 impl Adapter {
-    /// Whether it takes whole pieces, each at once.
     pub fn is_immediate(&self) -> bool {
         matches!(self, Adapter::Through | Adapter::Stored(_))
     }
@@ -39,7 +38,7 @@ impl Adapter {
         }
     }
 
-    /// What was joined to the parent's gzip body, after `bytes` came in.
+    /// Checksum and length of the bytes joined to the parent's gzip body, after `bytes` came in.
     ///
     /// # Errors
     /// The fragment's gzip ended early.
@@ -88,7 +87,7 @@ impl Adapter {
 }
 
 impl Req {
-    /// How this response's body goes into the body of the page that includes it. `None`: the fragment isn't there.
+    /// The way of this response's body into the page that includes it. `None` if there is no such fragment.
     pub(in crate::req) async fn adapter(
         &mut self,
         obj: Option<&ObjRef>,

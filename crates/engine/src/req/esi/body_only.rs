@@ -11,17 +11,14 @@ use tables::close::SessClose;
 use crate::httplog::RESP;
 use crate::transport::{Acct, BodyError, BodyLen, BodyState, SendError, Transport, Tunnel};
 
-/// What a fragment's transport must know; the rest is the same for all.
+/// The part of a fragment's transport that differs between kinds.
 pub(super) trait BodyOnly {
     /// Takes a piece of the body.
     fn put(&mut self, piece: Buf);
-    /// There won't be more, and it isn't whole.
     fn cut(&mut self);
     /// Bytes taken and not yet gone.
     fn held(&self) -> usize;
-    /// [`Transport::poll_flush`]
     fn poll_room(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<Result<(), SendError>>;
-    /// [`Transport::poll_peer_closed`]
     fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 

@@ -13,14 +13,13 @@ use crate::transport::{SendError, Transport};
 
 /// Steps of the parent's filters in one turn.
 const STEPS: usize = 8;
-/// While so much is queued further out no more is made.
+/// Bytes queued further out above which nothing more is made.
 const AHEAD_BYTES: usize = 256 * 1024;
 
-/// See the module.
 pub(super) struct ChildTransport<'a> {
     down: &'a mut Downstream,
     outer: &'a mut dyn Transport,
-    /// What the parent's filters haven't taken.
+    /// Pieces that the parent's filters haven't taken.
     waiting: VecDeque<Buf>,
     waiting_bytes: usize,
     is_cut: bool,
@@ -32,12 +31,11 @@ impl<'a> ChildTransport<'a> {
         ChildTransport { down, outer, waiting: VecDeque::new(), waiting_bytes: 0, is_cut: false, failure: None }
     }
 
-    /// Whether the fragment was answered by nothing, or broke off.
+    /// True if the fragment had no response, or broke off.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Why the parent's filters gave up, if they did.
     pub fn failure(&self) -> Option<&FilterError> {
         self.failure.as_ref()
     }

@@ -15,13 +15,9 @@ use message::Head;
 
 use crate::req::transmit::DeliveryFailure;
 
-/// See the module.
 pub(crate) enum EsiContext {
-    /// The client's request, which has no fragments so far.
     Client,
-    /// The client's request, with what its fragments share.
     Page(Rc<Top>),
-    /// A fragment.
     Fragment(Fragment),
 }
 
@@ -29,27 +25,25 @@ pub(crate) enum EsiContext {
 pub(crate) struct Top {
     pub head: Head,
     pub t_req: Real,
-    /// How many more fragments may be prefetched.
+    /// Number of fragments that may still be prefetched.
     pub places: Cell<u32>,
 }
 
-/// What makes a request a fragment.
 pub(crate) struct Fragment {
-    /// How deep it is nested, from 1 on.
+    /// Depth of nesting, from 1 on.
     pub level: u32,
     pub top: Rc<Top>,
     pub parent: ParentContext,
-    /// Body bytes of its response, for its accounting.
     pub body_bytes: u64,
 }
 
-/// What a fragment knows of the body that it goes into, and tells its page.
+/// A fragment's knowledge of the body that it goes into, and its results for the page.
 pub(crate) struct ParentContext {
     /// The page's pieces are gzip.
     pub is_gzip: bool,
-    /// What the fragment joined to it.
+    /// Checksum and length of the bytes that the fragment joined to it.
     pub sum: Sum,
-    /// Why the fragment isn't whole.
+    /// The reason why the fragment is incomplete.
     pub cut: Option<DeliveryFailure>,
 }
 
@@ -60,7 +54,7 @@ impl EsiContext {
         EsiContext::Fragment(Fragment { level, top, parent, body_bytes: 0 })
     }
 
-    /// How deep it is nested: 0 for the client's request.
+    /// Depth of nesting: 0 for the client's request.
     pub fn level(&self) -> u32 {
         match self {
             EsiContext::Client | EsiContext::Page(_) => 0,
@@ -79,7 +73,6 @@ impl EsiContext {
         }
     }
 
-    /// What it goes into.
     pub fn parent(&self) -> Option<&ParentContext> {
         match self {
             EsiContext::Client | EsiContext::Page(_) => None,
@@ -87,12 +80,11 @@ impl EsiContext {
         }
     }
 
-    /// As [`EsiContext::parent`].
     pub fn parent_mut(&mut self) -> Option<&mut ParentContext> {
         self.as_fragment().map(|fragment| &mut fragment.parent)
     }
 
-    /// What the fragments of this response share.
+    /// The state that the fragments of this response share.
     pub fn share(&mut self, make: impl FnOnce() -> Top) -> Rc<Top> {
         match self {
             EsiContext::Client => {

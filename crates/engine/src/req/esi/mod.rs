@@ -56,7 +56,7 @@ struct Page {
 }
 
 impl Req {
-    /// What the fragments of this response share.
+    /// The state that the fragments of this response share.
     fn share_top(&mut self) -> Rc<Top> {
         let (head, t_req, params) = (&self.head, self.t_req, &self.params);
         self.esi.share(|| {
@@ -165,7 +165,7 @@ impl Req {
         Ok(())
     }
 
-    /// Whether fragments may be nested one level deeper.
+    /// True if fragments may be nested one level deeper.
     fn may_include(&self) -> bool {
         self.esi.level() < self.params.max_esi_depth.min(DEPTH_MAX)
     }
@@ -175,7 +175,6 @@ impl Req {
         self.log.putf(Tag::VclError, format_args!("ESI depth limit reach (param max_esi_depth = {limit})"));
     }
 
-    /// Delivers a fragment here.
     async fn include(
         &mut self,
         include: &Include,
@@ -217,7 +216,7 @@ impl Req {
         self.included(ran.map(|()| child.end_of_fragment(is_cut)), include.continue_on_error, page)
     }
 
-    /// What a fragment that has ended tells its page. `is_cut`: its transport was told that it isn't whole.
+    /// Result of a fragment for its page. `is_cut`: its transport was told that it is incomplete.
     fn end_of_fragment(&self, is_cut: bool) -> End {
         let parent = self.esi.parent().expect("only fragments are ended so");
         End { sum: parent.sum, cut: parent.cut, is_cut }
@@ -293,9 +292,9 @@ impl Req {
     }
 }
 
-/// So much may be queued before an include looks whether the client still reads.
+/// Bytes that may be queued before an include checks if the client still reads.
 const NOTICE_BYTES: usize = 16 * 1024;
-/// What a fragment is charged with at least: about one from the cache.
+/// Least charge for a fragment in microseconds: about one from the cache.
 const FRAGMENT_MICROS: u32 = 10;
 
 impl StoredPage {

@@ -31,10 +31,9 @@ use crate::transport::{SendError, Transport};
 /// Steps of the program that are looked at for the next include, each time that the page has come one step further.
 const LOOK_AHEAD: usize = 256;
 
-/// A page's fragments that have begun, in the order of the page.
 pub(super) struct Prefetch<'a> {
     top: Rc<Top>,
-    /// Where the next one that hasn't begun is looked for.
+    /// Position from which the next include that hasn't begun is searched.
     scout: Program<'a>,
     begun: VecDeque<Prefetched>,
 }
@@ -58,17 +57,16 @@ struct Shared {
     page: Option<Waker>,
 }
 
-/// How a fragment ended.
 pub(super) struct End {
-    /// What it joined to the gzip of its page.
+    /// Checksum and length of the bytes that it joined to its page's gzip.
     pub sum: Sum,
-    /// Why it broke off, if it did.
+    /// The reason why it broke off, if it did.
     pub cut: Option<DeliveryFailure>,
-    /// It was answered by nothing, or broke off.
+    /// True if it had no response, or broke off.
     pub is_cut: bool,
 }
 
-/// What a page gets of a fragment.
+/// The next event of a fragment for its page.
 enum Next {
     Piece(Buf),
     End(Result<End, Panic>),
@@ -106,7 +104,6 @@ impl<'a> Prefetch<'a> {
 }
 
 impl Req {
-    /// Begins as many fragments as there are places.
     pub(super) fn prefetch(&mut self, prefetch: &mut Prefetch<'_>, is_gzip: bool) {
         while let Some(include) = prefetch.next() {
             let top = prefetch.top.clone();
@@ -197,7 +194,6 @@ impl Drop for Prefetched {
     }
 }
 
-/// The fragment's way to its page.
 struct PageWriter {
     shared: Rc<RefCell<Shared>>,
     is_cut: bool,

@@ -23,7 +23,7 @@ struct Capture<'a> {
     body: Vec<u8>,
     most: usize,
     is_cut: bool,
-    /// Its page's client.
+    /// The transport of its page's client.
     outer: &'a mut dyn Transport,
 }
 

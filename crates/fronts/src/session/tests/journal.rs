@@ -9,7 +9,6 @@ use storage::journal::{Journal, JournalFile, Life, Medium};
 
 use super::*;
 
-/// A disk that can break.
 #[derive(Debug)]
 struct Disk {
     file: JournalFile,

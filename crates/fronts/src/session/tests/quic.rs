@@ -111,7 +111,6 @@ impl Served {
         client.connect_with(config, self.address, name).unwrap().await
     }
 
-    /// A client that has said its settings.
     async fn connect(&self) -> Client {
         Client::on(self.try_connect(NAME, http3::ALPN).await.unwrap()).await
     }
@@ -159,7 +158,6 @@ fn data(body: &[u8]) -> Vec<u8> {
     [&out, body].concat()
 }
 
-/// A response's status and body.
 fn read(bytes: &[u8]) -> (u16, String) {
     let (mut reader, mut at, mut head, mut body) = (Reader::response(1 << 16), 0, Head::new(), Vec::new());
     loop {
@@ -195,7 +193,6 @@ impl Client {
         self.conn.close(VarInt::from_u32(Code::NoError.number()), b"");
     }
 
-    /// Sends a whole request.
     async fn send(&self, request: &[u8]) -> RecvStream {
         let (mut send, recv) = self.conn.open_bi().await.unwrap();
         send.write_all(request).await.unwrap();
@@ -207,7 +204,6 @@ impl Client {
         read(&self.send(request).await.read_to_end(1 << 20).await.unwrap())
     }
 
-    /// The code that this request's stream is reset with.
     async fn refusal(&self, request: &[u8]) -> u64 {
         match self.send(request).await.read_to_end(1 << 20).await {
             Err(quinn::ReadToEndError::Read(quinn::ReadError::Reset(code))) => code.into_inner(),
@@ -215,7 +211,6 @@ impl Client {
         }
     }
 
-    /// The code that the connection ends with.
     async fn end(&self) -> u64 {
         end(&self.conn).await
     }
@@ -488,7 +483,6 @@ fn heads_that_arent_whole_share_a_limit() {
     assert_eq!((main.h3_heads_refused.get(), main.h3_errors.get()), (1, 0));
 }
 
-/// Checks that a flood ends its connection.
 fn check_flood(setting: &str, counter: fn(&Main) -> u64, flood: impl AsyncFnOnce(&mut Client)) {
     let main = session(&[(setting, "20")], |served| async move {
         let mut client = served.connect().await;
@@ -602,7 +596,6 @@ fn who_shakes_no_hands_takes_nobodys_place() {
     assert_eq!(main.h3_sess.get(), 1);
 }
 
-/// Handshakes over QUIC are in the sum of bytes that those over TCP have.
 #[test]
 fn handshakes_share_their_bytes() {
     let main = session(&[], |served| async move {

@@ -19,7 +19,6 @@ fn session<F: Future>(world: World, run: impl FnOnce(End) -> F) -> &'static Main
     super::session(world, |client| run(client.end))
 }
 
-/// A client that has shaken hands.
 async fn connected(tls: &Tls, end: End) -> Stream {
     let (_, as_client) = tls.both();
     handshake(end.into(), as_client.unwrap(), Vec::new(), soon()).await.unwrap().0

@@ -70,7 +70,6 @@ impl World {
         &self.listener
     }
 
-    /// A client's end of a connection that is served from now on.
     pub fn connect(&self) -> Client {
         let address = |text: &str| net::Address::inet(text.parse().unwrap());
         let (local, peer) = (address("192.0.2.1:80"), address("192.0.2.9:4000"));
@@ -81,7 +80,6 @@ impl World {
     }
 }
 
-/// A client that says what it is told to and reads when it is told to.
 pub(super) struct Client {
     pub end: End,
     got: Vec<u8>,
@@ -92,7 +90,6 @@ impl Client {
         assert_eq!(self.end.try_write(text.as_bytes()).unwrap(), text.len(), "there is room");
     }
 
-    /// The next response: its status and its body.
     pub async fn response(&mut self) -> (u16, String) {
         let head = loop {
             if let Some(end) = find(&self.got, "\r\n\r\n") {

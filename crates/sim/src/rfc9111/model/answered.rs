@@ -17,7 +17,6 @@ pub(in crate::rfc9111) struct Expected {
     pub is_cut: bool,
     /// Seconds; `None` where it isn't the cache's to say.
     pub age: Option<f64>,
-    /// Requests to the origin, one after the other.
     pub asked: Vec<Asked>,
 }
 
@@ -68,7 +67,6 @@ impl Stored {
         is_allowed && !self.forbids_stale() && self.is_kept(now)
     }
 
-    /// Serves it without a validation.
     pub fn reuse(&self, now: f64, ask: &Ask, asked: Vec<Asked>) -> Expected {
         let mut stored = self.clone();
         stored.leave_unshared_out();
@@ -109,7 +107,6 @@ impl Stored {
 }
 
 impl Expected {
-    /// An answer of the cache's own.
     pub(super) fn made(status: u16, asked: Vec<Asked>) -> Self {
         Expected { status, fields: Vec::new(), body: String::new(), is_cut: false, age: None, asked }
     }

@@ -8,7 +8,6 @@ use crate::plan::Ask;
 use crate::rfc9111::draw::{Answering, OriginAnswer};
 use crate::rfc9111::fields::{Fields, field};
 
-/// A request as the origin gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::rfc9111) struct Asked {
     pub method: String,
@@ -18,7 +17,6 @@ pub(in crate::rfc9111) struct Asked {
     pub if_range: Option<String>,
 }
 
-/// A request of the cache's and the origin's answer.
 #[derive(Clone, Debug)]
 pub(super) struct Fetch<'a> {
     pub ask: &'a Ask,
@@ -40,7 +38,6 @@ impl<'a> Fetch<'a> {
         self.origin.is_cut && self.answer.status != 304
     }
 
-    /// The client's answer made from `stored`.
     pub fn deliver(&self, stored: &Stored) -> Expected {
         stored.deliver(self.ask, vec![self.asked.clone()], self.received)
     }

@@ -83,7 +83,6 @@ impl Model {
         self.forward(now, ask, stored.as_ref(), origin)
     }
 
-    /// A request that goes past the cache.
     fn pass(&mut self, now: f64, ask: &Ask, origin: &Answering) -> Expected {
         let expected = pass(now, ask, origin);
         if ask.method == "HEAD" && expected.status == 200 && !origin.is_dead {

@@ -12,7 +12,6 @@ use crate::rfc9111::draw::Answering;
 use crate::rfc9111::fields::{Directives, field, joined, members};
 
 impl Model {
-    /// Asks the origin on behalf of a client.
     pub(super) fn forward(&mut self, now: f64, ask: &Ask, stored: Option<&Stored>, origin: &Answering) -> Expected {
         let missing = stored.filter(|stored| !stored.has_what_is_asked(ask));
         let asked = match (missing, stored) {
@@ -221,7 +220,6 @@ impl Model {
         }
     }
 
-    /// Replaces stored fields by those of the answer (3.2).
     fn update(&mut self, fetch: &Fetch, stored: &Stored) {
         let ask = fetch.ask;
         let wishes = joined(&ask.headers, "Cache-Control").map(|text| Directives::parse(&text)).unwrap_or_default();

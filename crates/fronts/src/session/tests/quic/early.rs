@@ -31,7 +31,6 @@ impl Served {
     }
 }
 
-/// A client that remembers its sessions.
 struct Comer(quinn::ClientConfig);
 
 impl Comer {
@@ -46,7 +45,6 @@ impl Comer {
         client.connect_with(self.0.clone(), address, NAME).unwrap()
     }
 
-    /// Comes once and leaves with a session.
     async fn learn(&self, served: &Served) {
         let client = Client::on(self.start(served.address).await.unwrap()).await;
         assert_eq!(client.ask(&get("/first")).await.0, 200);

@@ -61,7 +61,6 @@ impl Simulated {
         Client::on(connecting.await.unwrap()).await
     }
 
-    /// Sends requests that arrive; their answers don't.
     async fn send_without_answer(&self, client: &Client, request: &[u8], times: usize) -> Vec<RecvStream> {
         let mut streams = Vec::new();
         for _ in 0..times {
