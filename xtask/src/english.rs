@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::tree::{self, is, name, read};
 
 /// Highest figures allowed. Whoever brings one down writes the lower one here.
-const ALLOWED: Figures = Figures { subjectless: 18, short: 5, blocks: 51, words: 11 };
+const ALLOWED: Figures = Figures { subjectless: 1, short: 3, blocks: 44, words: 11 };
 
 /// A comment that opens with one of these has no subject: a clause or a fragment stands for the noun.
 const NEVER: [&str; 16] = [
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_figure_that_rises_is_a_finding() {
-        let allowed = Figures { subjectless: 30, short: 50, blocks: 45, words: 0 };
+        let allowed = Figures { subjectless: 1, short: 3, blocks: 44, words: 0 };
         assert!(above(allowed, allowed).is_empty());
         let now = Figures { short: 51, ..allowed };
         assert_eq!(
