@@ -14,6 +14,7 @@ pub mod handshake;
 pub mod kernel;
 pub mod listener;
 #[cfg(test)]
+#[allow(missing_docs)]
 #[path = "../../testkit-net/src/memory.rs"]
 pub mod memory;
 pub mod network;
