@@ -17,7 +17,7 @@ use vrt::Privates;
 use vrt::value::Text;
 
 /// The request and its surroundings that a director may look at.
-pub struct Choice<'a> {
+pub struct DirectorChoice<'a> {
     pub sess: &'a Sess,
     /// bereq, on the client side req.
     pub head: &'a Head,
@@ -33,13 +33,13 @@ pub struct Choice<'a> {
     pub log: RefCell<&'a mut TxnLog>,
 }
 
-impl Choice<'_> {
+impl DirectorChoice<'_> {
     fn engine(&self) -> &Engine {
         &self.sess.engine
     }
 }
 
-impl ResolveCtx for Choice<'_> {
+impl ResolveCtx for DirectorChoice<'_> {
     fn now(&self) -> Real {
         self.engine().clock.real()
     }

@@ -17,7 +17,7 @@ use crate::h2::Mux;
 /// Panic text: the stream was used after `pipe` took it.
 pub(crate) const AFTER_PIPE: &str = "nothing is read or written after a pipe";
 
-pub(crate) struct Conn {
+pub(crate) struct ClientConn {
     /// There is one until `pipe` takes it.
     pub(crate) stream: Option<Stream>,
     pub(crate) sess: Rc<Sess>,
@@ -40,10 +40,10 @@ pub(crate) struct CloseState {
     pub(crate) is_reset: bool,
 }
 
-impl Conn {
+impl ClientConn {
     pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
         let (stream, input, idle_since) = (Some(stream), Vec::new(), Instant::now());
-        Conn { stream, sess, h2: None, input, has_asked: false, seat: IdleSeat::default(), idle_since }
+        ClientConn { stream, sess, h2: None, input, has_asked: false, seat: IdleSeat::default(), idle_since }
     }
 
     pub(crate) fn stream(&self) -> &Stream {
@@ -75,7 +75,7 @@ impl Conn {
     }
 
     /// The connection ends. Unread input would make the system reset it before the client has read the answer
-    /// (RFC 9112 9.6): it is read, and `true` asks to go on with [`Conn::linger`].
+    /// (RFC 9112 9.6): it is read, and `true` asks to go on with [`ClientConn::linger`].
     pub(crate) fn finish(&mut self, state: CloseState) -> bool {
         self.input = Vec::new();
         let Some(stream) = self.stream.as_ref().filter(|_| !state.is_reset) else { return false };

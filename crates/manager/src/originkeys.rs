@@ -4,7 +4,7 @@
 
 use std::fs::File;
 
-use cli::handoff::Secret;
+use cli::handoff::HandoffSecret;
 use tls::origin_keys;
 use tls::pem::{self, Pair};
 
@@ -43,7 +43,7 @@ impl Manager {
     pub(crate) fn push_origin_keys(&mut self) -> Result<(), String> {
         let files = self.vcls.keys().map(File::try_clone).collect::<std::io::Result<Vec<_>>>();
         let files = files.map_err(|e| errno_text(&e))?;
-        files.iter().try_for_each(|file| self.send_secret(Secret::OriginKeys, file))
+        files.iter().try_for_each(|file| self.send_secret(HandoffSecret::OriginKeys, file))
     }
 }
 

@@ -26,11 +26,11 @@ mod sealed;
 pub mod stream;
 
 pub use address::{Address, AddressText};
-pub use connect::{ConnectError, Target, connect};
+pub use connect::{ConnectError, ConnectTarget, connect};
 pub use handshake::{HandshakeError, handshake};
-pub use kernel::{KernelTls, KernelUse};
+pub use kernel::{KtlsOutcome, KtlsUse};
 pub use listener::{Accept, AcceptFailure, Accepted, Listener};
-pub use resolve::{Endpoint, ResolveError, resolve};
+pub use resolve::{NamedEndpoint, ResolveError, resolve};
 pub use sealed::WriteFault;
 pub use stream::{IdleState, IoError, Keepalive, ParkedStream, Socketless, Stream, ZeroCopy};
 

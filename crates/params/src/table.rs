@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::bits::{DebugBits, ExperimentalBits, FeatureBits};
-use super::value::{BytesOrAuto, Field, Kind, PoolParam, Value};
+use super::value::{BytesOrAuto, Field, ParamKind, ParamValue, PoolParam};
 use super::{Flag, Spec};
 use tables::tags::TagMask;
 
@@ -103,15 +103,15 @@ macro_rules! params {
         /// Every parameter, sorted by name.
         pub static SPECS: &[Spec] = &[$(Spec {
             name: stringify!($name),
-            kind: Kind::$kind,
+            kind: ParamKind::$kind,
             default: $default,
             unit: $unit,
             min: limit!($($min)?),
             max: limit!($($max)?),
             flags: &[$(Flag::$flag),*],
             text: $text,
-            get: |p: &Params| -> Value { Field::value(&p.$name) },
-            put: |p: &mut Params, v: Value| Field::put(&mut p.$name, v),
+            get: |p: &Params| -> ParamValue { Field::value(&p.$name) },
+            put: |p: &mut Params, v: ParamValue| Field::put(&mut p.$name, v),
         }),*];
     };
 }

@@ -29,7 +29,7 @@ pub fn start(worker: &Arc<Worker>) {
 fn adopt(worker: &Worker) {
     std::thread::sleep(HEAD_START);
     let engine = &worker.engine;
-    let tell = |event: cache::Event| {
+    let tell = |event: cache::CacheEvent| {
         engine.log.write_onef(Tag::ExpKill, base::Vxid::NONE, Marker::None, format_args!("{event}"));
     };
     while engine.cache.adopt_some(BATCH, &mut { tell }) {

@@ -49,7 +49,7 @@ async fn tend(worker: Arc<Worker>) {
     let mut last_signs = None;
     let bell = Arc::new(rt::Notify::default());
     loop {
-        let log = |event: cache::Event| {
+        let log = |event: cache::CacheEvent| {
             let tag = match event.tag() {
                 cache::EventTag::ExpKill => Tag::ExpKill,
                 cache::EventTag::ExpBan => Tag::ExpBan,
@@ -149,7 +149,7 @@ async fn lurk(worker: Arc<Worker>) {
     let engine = &worker.engine;
     let bell = Arc::new(rt::Notify::default());
     loop {
-        let log = |event: cache::Event| {
+        let log = |event: cache::CacheEvent| {
             engine.log.write_onef(Tag::ExpBan, base::Vxid::NONE, Marker::None, format_args!("{event}"));
         };
         engine.cache.wake_lurker_by(bell.waker());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::clock;
 use engine::current::ThreadWork;
-use rt::{Progress, Watch};
+use rt::{RuntimeProgress, RuntimeWatch};
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
@@ -22,7 +22,7 @@ const HOPELESS: Duration = Duration::from_secs(60);
 /// A serving thread as others see it.
 pub struct ThreadHandle {
     pub name: String,
-    pub progress: Arc<Progress>,
+    pub progress: Arc<RuntimeProgress>,
     pub work: Arc<ThreadWork>,
     pub trim: Arc<rt::Notify>,
 }
@@ -40,12 +40,12 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
 }
 
 fn watch(worker: &Weak<Worker>) {
-    let mut watches: Vec<(Watch, bool)> = Vec::new();
+    let mut watches: Vec<(RuntimeWatch, bool)> = Vec::new();
     while let Some(worker) = worker.upgrade() {
         let now = clock::now();
         let seats = worker.seats.lock();
         for seat in &seats[watches.len()..] {
-            watches.push((Watch::new(seat.progress.clone(), now), false));
+            watches.push((RuntimeWatch::new(seat.progress.clone(), now), false));
         }
         for (seat, (watch, is_known)) in seats.iter().zip(&mut watches) {
             let stalled = watch.look(now);

@@ -21,7 +21,7 @@ pub struct Queue {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Outcome {
+pub struct QueueOutcome {
     /// Share of the time that a worker works, 0 to 1.
     pub utilisation: f64,
     /// Share of arrivals that find no place.
@@ -44,21 +44,21 @@ impl Queue {
         Queue { rate, ..self }
     }
 
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> QueueOutcome {
         match self.chairs {
             Some(chairs) => self.bounded(chairs.min(MAX_PLACES)),
             None => self.endless(),
         }
     }
 
-    fn endless(&self) -> Outcome {
+    fn endless(&self) -> QueueOutcome {
         let (load, workers) = (self.load(), self.workers as f64);
         if load <= 0.0 {
-            return Outcome { utilisation: 0.0, refused: 0.0, wait: 0.0, wait_95: 0.0, waiting: 0.0 };
+            return QueueOutcome { utilisation: 0.0, refused: 0.0, wait: 0.0, wait_95: 0.0, waiting: 0.0 };
         }
         if load >= workers {
             let never = f64::INFINITY;
-            return Outcome { utilisation: 1.0, refused: 0.0, wait: never, wait_95: never, waiting: never };
+            return QueueOutcome { utilisation: 1.0, refused: 0.0, wait: never, wait_95: never, waiting: never };
         }
         let blocked = erlang_b(load, self.workers);
         let waits = blocked / (1.0 - load / workers * (1.0 - blocked));
@@ -67,7 +67,7 @@ impl Queue {
         // Who waits at all waits exponentially.
         let wait_95 = if waits <= LATE { 0.0 } else { (waits / LATE).ln() / free };
         let wait = waits / free * varies;
-        Outcome {
+        QueueOutcome {
             utilisation: load / workers,
             refused: 0.0,
             wait,
@@ -76,14 +76,14 @@ impl Queue {
         }
     }
 
-    fn bounded(&self, chairs: u64) -> Outcome {
+    fn bounded(&self, chairs: u64) -> QueueOutcome {
         let places = Places::new(self, chairs);
         let refused = places.refused();
         let varies = self.varies();
         let served = self.rate * (1.0 - refused);
         let waiting = places.waiting();
         let wait_95 = percentile(|time| places.late(time), self.service / self.workers as f64);
-        Outcome {
+        QueueOutcome {
             utilisation: (served * self.service / self.workers as f64).min(1.0),
             refused,
             wait: self.wait(),

@@ -4,11 +4,11 @@
 use base::text::show_bytes;
 use serde_json::{Value, json};
 
-use crate::answers::{Answers, Size};
-use crate::options::Options;
-use crate::queue::{Outcome, Queue};
+use crate::answers::{MemorySize, PlanAnswers};
+use crate::options::PlanOptions;
+use crate::queue::{Queue, QueueOutcome};
 
-pub fn text(options: &Options, answers: &Answers) -> String {
+pub fn text(options: &PlanOptions, answers: &PlanAnswers) -> String {
     let queue = &answers.queue;
     let mut text = String::from("What comes                    rate    each takes   varies\n");
     for class in &answers.classes {
@@ -59,7 +59,7 @@ pub fn text(options: &Options, answers: &Answers) -> String {
     text
 }
 
-fn own(answers: &Answers) -> String {
+fn own(answers: &PlanAnswers) -> String {
     let mut text = String::from(
         "\nA queue for each instead of one:\n                     workers  busy %  waiting    mean wait   95 of 100  refused %\n",
     );
@@ -69,9 +69,9 @@ fn own(answers: &Answers) -> String {
     text
 }
 
-fn memory(options: &Options, answers: &Answers) -> String {
+fn memory(options: &PlanOptions, answers: &PlanAnswers) -> String {
     let mut text = String::from("\n  memory   hits %           rate  busy %    95 of 100  refused %  times the load\n");
-    let line = |size: &Size| {
+    let line = |size: &MemorySize| {
         format!(
             "{:>8} {:>8.2}  {:>13}  {:>6.1}  {:>11}  {:>9.2}  {:>14}{}\n",
             memory_size(size.bytes),
@@ -104,7 +104,7 @@ fn memory(options: &Options, answers: &Answers) -> String {
     text
 }
 
-fn outcome_line(outcome: &Outcome) -> String {
+fn outcome_line(outcome: &QueueOutcome) -> String {
     format!(
         "  {:>6.1}  {:>7}  {:>11}  {:>10}  {:>9.2}",
         outcome.utilisation * 100.0,
@@ -116,7 +116,7 @@ fn outcome_line(outcome: &Outcome) -> String {
 }
 
 /// Users whose pages come that often: each thinks, waits and is served; infinite where the wait is.
-fn users_of(options: &Options, queue: &Queue, rate: f64) -> Option<f64> {
+fn users_of(options: &PlanOptions, queue: &Queue, rate: f64) -> Option<f64> {
     let response = queue.at(rate).outcome().wait + queue.service;
     options.think.map(|think| rate / options.per_page * (think + response))
 }
@@ -163,7 +163,7 @@ fn memory_size(bytes: f64) -> String {
     format!("{:.0}{unit}", (bytes / size).floor())
 }
 
-fn outcome(outcome: &Outcome) -> Value {
+fn outcome(outcome: &QueueOutcome) -> Value {
     json!({ "busy_percent": outcome.utilisation * 100.0, "refused_percent": outcome.refused * 100.0, "waiting": finite(outcome.waiting),
             "wait_seconds": finite(outcome.wait), "wait_95_seconds": finite(outcome.wait_95) })
 }
@@ -173,7 +173,7 @@ fn finite(number: f64) -> Value {
     if number.is_finite() { json!(number) } else { Value::Null }
 }
 
-pub fn json(options: &Options, answers: &Answers, remarks: &[String]) -> Value {
+pub fn json(options: &PlanOptions, answers: &PlanAnswers, remarks: &[String]) -> Value {
     let queue = &answers.queue;
     let with = |mut value: Value, more: Value| {
         if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
@@ -181,7 +181,7 @@ pub fn json(options: &Options, answers: &Answers, remarks: &[String]) -> Value {
         }
         value
     };
-    let size = |size: &Size| {
+    let size = |size: &MemorySize| {
         with(
             outcome(&size.outcome),
             json!({ "memory_bytes": size.bytes, "hit_percent": size.hit_percent, "rate": size.rate, "holds": size.holds,

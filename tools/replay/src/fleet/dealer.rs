@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::wire::{self, Frame, Kind};
+use super::wire::{self, Frame, ReplayFrameKind};
 use super::{AHEAD, MAX_STREAMS};
-use crate::reader::{Batch, PlannedRequest, ReaderReport, SentBatch};
-use crate::target::Addresses;
+use crate::reader::{PlannedRequest, ReaderReport, ReplayBatch, SentBatch};
+use crate::target::TargetAddresses;
 
 /// Requests and bytes that go to a worker at once.
 const HAND_REQUESTS: usize = 256;
@@ -20,7 +20,7 @@ const HAND_BYTES: usize = 64 << 10;
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub struct DealtWorker {
     pub is_alive: bool,
     /// Batches that it may be sent, of each stream.
     credits: [usize; MAX_STREAMS],
@@ -37,7 +37,7 @@ struct Line {
 }
 
 struct Inner {
-    seats: Vec<Seat>,
+    seats: Vec<DealtWorker>,
     generation: [u32; MAX_STREAMS],
 }
 
@@ -45,12 +45,12 @@ pub struct Seats {
     inner: Mutex<Inner>,
     changed: Condvar,
     lines: Vec<Mutex<Line>>,
-    addresses: Addresses,
+    addresses: TargetAddresses,
 }
 
 impl Seats {
-    pub fn new(lines: Vec<TcpStream>, addresses: Addresses) -> Seats {
-        let seat = Seat {
+    pub fn new(lines: Vec<TcpStream>, addresses: TargetAddresses) -> Seats {
+        let seat = DealtWorker {
             is_alive: true,
             credits: [AHEAD; MAX_STREAMS],
             dealt: [0; MAX_STREAMS],
@@ -65,7 +65,7 @@ impl Seats {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn seat(&self, at: usize) -> Seat {
+    pub fn seat(&self, at: usize) -> DealtWorker {
         self.lock().seats[at].clone()
     }
 
@@ -135,7 +135,7 @@ impl Seats {
             all[line.addresses..].iter().map(ToString::to_string).collect()
         };
         for address in new {
-            Frame::text(Kind::Address, &address).write(&mut line.stream)?;
+            Frame::text(ReplayFrameKind::Address, &address).write(&mut line.stream)?;
             line.addresses += 1;
         }
         Ok(())
@@ -165,7 +165,7 @@ pub struct Dealer {
 /// Requests that go to one worker next.
 struct Hand {
     at: usize,
-    batch: Batch,
+    batch: ReplayBatch,
     is_gone: bool,
 }
 
@@ -177,12 +177,12 @@ impl Hand {
 
 impl Dealer {
     pub fn run(self) {
-        let hand = |at: &usize| Hand { at: *at, batch: Batch::default(), is_gone: false };
+        let hand = |at: &usize| Hand { at: *at, batch: ReplayBatch::default(), is_gone: false };
         let mut hands: Vec<Hand> = self.to.iter().map(hand).collect();
         let _ = self.deal(&mut hands);
         for hand in &mut hands {
             let _ = self.flush(hand, true);
-            self.seats.send(hand.at, &Frame::of_stream(Kind::End, self.stream, self.generation));
+            self.seats.send(hand.at, &Frame::of_stream(ReplayFrameKind::End, self.stream, self.generation));
             self.served(hand.at);
         }
         self.told.is_over.store(true, Ordering::Relaxed);
@@ -330,8 +330,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near: Vec<_> = (0..workers).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
         let far: Vec<_> = (0..workers).map(|_| listener.accept().unwrap().0).collect();
-        let addresses = Addresses::default();
-        addresses.lock().unwrap().push(crate::target::Address::Unix("x".into()));
+        let addresses = TargetAddresses::default();
+        addresses.lock().unwrap().push(crate::target::ReplayAddress::Unix("x".into()));
         let seats = Arc::new(Seats::new(near, addresses));
         if let Some(at) = gone {
             seats.lose(at);
@@ -359,7 +359,7 @@ mod tests {
                         let mut dues = Vec::new();
                         while let Ok(frame) = Frame::read(&mut far, MAX_FRAME) {
                             match frame.kind {
-                                Kind::Batch => {
+                                ReplayFrameKind::Batch => {
                                     dues.extend(wire::read_batch(&frame, 1).unwrap().asks.iter().map(|ask| ask.due));
                                     if stuck != Some(at) {
                                         others.fetch_max(dues.len(), Ordering::SeqCst);
@@ -369,7 +369,7 @@ mod tests {
                                     }
                                     seats.credit(at, 0, 0);
                                 }
-                                Kind::End => break,
+                                ReplayFrameKind::End => break,
                                 _ => {}
                             }
                         }
@@ -379,7 +379,7 @@ mod tests {
                 .collect();
             scope.spawn(move || {
                 let ask = PlannedRequest { begin: 0, end: 0, address: 0, due: 0, is_head: false, is_safe: true };
-                let mut batch = Batch::default();
+                let mut batch = ReplayBatch::default();
                 for due in 0..n {
                     batch.push(b"x", PlannedRequest { due, ..ask });
                     if batch.asks.len() == 100 || due + 1 == n {
