@@ -10,8 +10,8 @@ use message::Head;
 use shm::vsl::{Marker, TxnLog};
 use tables::tags::Tag;
 
+use crate::engine::Engine;
 use crate::sess::Sess;
-use crate::shared::Engine;
 use crate::vars;
 use vrt::Privates;
 use vrt::value::Text;

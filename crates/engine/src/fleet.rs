@@ -19,7 +19,7 @@ use base::Mono;
 use cache::{Digest, LookupOptions};
 use vrt::ctx::{Privates, VclFailure};
 
-use crate::shared::{Engine, WhenKept};
+use crate::engine::{Engine, WhenKept};
 
 /// No limit on the age of objects that may be found ...
 const OPEN: u64 = u64::MAX;

@@ -18,8 +18,8 @@ use storage::Buf;
 use tables::tags::Tag;
 
 use crate::contain::{Panic, contained};
+use crate::engine::Engine;
 use crate::packer;
-use crate::shared::Engine;
 
 /// The shortest body that is compressed.
 const LEAST_BYTES: u64 = 128;

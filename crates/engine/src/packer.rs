@@ -15,8 +15,8 @@ use message::Coding;
 use storage::Buf;
 
 use crate::contain::Panic;
+use crate::engine::Engine;
 use crate::forms::{FormFailure, pack_params, undoing};
-use crate::shared::Engine;
 
 const QUEUE: usize = 16;
 /// A form in another encoding must be smaller than the stored body by one part in `GAIN`.

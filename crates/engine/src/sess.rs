@@ -15,7 +15,7 @@ use sys::tcp::SocketNumber;
 use tables::close::SessClose;
 use tables::tags::Tag;
 
-use crate::shared::Engine;
+use crate::engine::Engine;
 
 #[derive(Debug)]
 pub struct ListenerInfo {

@@ -11,8 +11,8 @@ use net::proxy::ProxyEnds;
 use vrt::value::Text;
 use vrt::{Value, Var, VclFailure};
 
+use crate::engine::Engine;
 use crate::sess::Sess;
-use crate::shared::Engine;
 
 fn ip(address: Address) -> Value {
     Value::Ip(Some(SocketAddr::new(address.ip(), address.port())))

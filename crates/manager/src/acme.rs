@@ -17,10 +17,10 @@ use acme::{AcmeName, AcmeSettings, AcmeStore, store};
 use base::clock::Mono;
 use tls::hitch::AcmeBlock;
 
-use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::Jail;
 use crate::listen::BoundListener;
+use crate::manager::Manager;
 use crate::reply::ReplyExt;
 use crate::report::{ReportSeverity, print};
 use process::AcmeProcess;

@@ -9,8 +9,8 @@ use tables::cli_cmds::{self, CliCommand, CommandId as Id, HelpFilter, ServedBy};
 use tables::json::quote;
 
 use crate::checker::{BUNDLE, CheckOutcome, CheckerSource};
-use crate::core::Manager;
 use crate::fatal::errno_text;
+use crate::manager::Manager;
 use crate::originkeys;
 use crate::reply::{CliReply, CliStatus, ReplyExt, json_reply};
 use crate::report::{ReportSeverity, print};

@@ -12,8 +12,8 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use crate::arenas::WorkerEnd;
-use crate::core::Manager;
 use crate::life::Departure;
+use crate::manager::Manager;
 use crate::report::{ReportSeverity, print};
 use crate::worker::{LingeringProcess, WorkerState};
 

@@ -9,7 +9,7 @@ use cli::handoff::{DiskStart, ListenerStart, StoreStart, WorkerStart};
 use params::DebugBit;
 use sys::sock::SocketName;
 
-use crate::core::Manager;
+use crate::manager::Manager;
 use crate::stores::StoreArg;
 use crate::upgrade::RelayEnds;
 

@@ -10,12 +10,12 @@ use sys::process::{Exit, Spawn};
 use sys::{sentinel, signal};
 
 use crate::arenas::{DEATHS, Legacy, WorkerEnd};
-use crate::core::Manager;
 use crate::deaths::Death;
 use crate::fatal::errno_text;
 use crate::handover;
 use crate::jail::JailRole;
 use crate::journalfile;
+use crate::manager::Manager;
 use crate::memory::ManagerMemory;
 use crate::reply::{CliReply, CliStatus, ReplyExt};
 use crate::report::{self, ReportSeverity, print};

@@ -15,9 +15,9 @@ use sys::fault::{PROGRAM_OFFSET, program_bytes};
 use sys::fd::Interest;
 use sys::process::{Child, Spawn};
 
-use crate::core::Manager;
 use crate::jail::JailRole;
 use crate::life::print_panic;
+use crate::manager::Manager;
 
 /// The program name under which this executable names addresses.
 pub const PROGRAM: &str = "lacquer-names";

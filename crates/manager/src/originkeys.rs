@@ -9,9 +9,9 @@ use tls::origin_keys;
 use tls::pem::{self, Pair};
 
 use crate::certs::files::bytes_of;
-use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::Jail;
+use crate::manager::Manager;
 
 /// Reads what these files hold; `None` if there are no files. This process has keys from here on, which no core may show.
 ///

@@ -16,8 +16,8 @@ use sys::process::Spawn;
 use sys::signal::Signals;
 
 use crate::companion::{Companion, CompanionProcess};
-use crate::core::Manager;
 use crate::jail::JailRole;
+use crate::manager::Manager;
 use crate::reply::{CliReply, CliStatus};
 use crate::report::{ReportSeverity, print};
 use crate::session::CliSessionKind;

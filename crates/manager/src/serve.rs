@@ -19,10 +19,10 @@ use crate::certs::config::CertsConfig;
 use crate::certs::{self, Certs};
 use crate::checker::{CheckOutcome, CheckerSource, DiskSources};
 use crate::clitcp::{self, Masters};
-use crate::core::{Manager, Timers};
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::listen;
+use crate::manager::{Manager, Timers};
 use crate::memory::ManagerMemory;
 use crate::options::{ManagerOptions, OrderedArg, ParamArg, StartMode, VclArg};
 use crate::originkeys;
@@ -196,7 +196,7 @@ fn prepare(options: &ManagerOptions, exe: Executable) -> Result<(Manager, Deferr
         cli_sockets: Vec::new(),
         masters: None,
         sessions: Vec::new(),
-        most_sessions: crate::core::most_sessions(),
+        most_sessions: crate::manager::most_sessions(),
         timers: Timers::new(now),
         restarts: 0,
         quic,

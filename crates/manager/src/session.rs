@@ -18,8 +18,8 @@ use sys::fd::Interest;
 use tables::cli_cmds::CommandId;
 
 use crate::certs::changes_certificates;
-use crate::core::Manager;
 use crate::fatal::{Fatal, argument};
+use crate::manager::Manager;
 use crate::reply::{CliReply, CliStatus, ReplyExt};
 use crate::report::{self, ReportSeverity, print};
 

@@ -14,9 +14,9 @@ use sys::process::{Child, Exit, Spawn};
 use tls::Bundle;
 use tls::signer::{MAX_ANSWER, MAX_QUESTION, SignerKeys};
 
-use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::JailRole;
+use crate::manager::Manager;
 use crate::report::{ReportSeverity, print};
 
 /// The program name under which this executable signs.

@@ -5,7 +5,7 @@ use cli::CliRequest;
 use tables::json::quote;
 use tables::stores::DiskOptions;
 
-use crate::core::Manager;
+use crate::manager::Manager;
 use crate::reply::CliReply;
 use crate::stores::StoreArg;
 

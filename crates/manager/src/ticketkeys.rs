@@ -12,9 +12,9 @@ use tables::json::quote;
 use tls::tickets::{self, LIFETIME_SECONDS, TicketKey};
 
 use crate::certs::files::{Signature, bytes_of, signature};
-use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::Jail;
+use crate::manager::Manager;
 use crate::reply::CliReply;
 use crate::report::{ReportSeverity, print};
 

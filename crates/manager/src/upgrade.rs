@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 use sys::process::Executable;
 
 use crate::checker::Checker;
-use crate::core::Manager;
 use crate::dying::LONGEST_DYING;
 use crate::fatal::errno_text;
+use crate::manager::Manager;
 use crate::naming;
 use crate::reply::CliReply;
 use crate::report::{ReportSeverity, print};

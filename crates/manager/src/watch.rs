@@ -15,8 +15,8 @@ use sys::process::Spawn;
 use zeroize::Zeroizing;
 
 use crate::companion::{Companion, CompanionProcess};
-use crate::core::Manager;
 use crate::jail::JailRole;
+use crate::manager::Manager;
 use crate::session::CliSessionKind;
 
 /// The program name under which this executable watches.

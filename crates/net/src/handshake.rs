@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use rt::Instant;
 use tls::{Handshake, HandshakeInfo, HandshakeProgress};
 
-use crate::kernel::{self, KtlsOutcome, KtlsUse};
+use crate::ktls::{self, KtlsOutcome, KtlsUse};
 use crate::sealed::SealedStream;
 use crate::{IdleState, IoError, Stream};
 
@@ -120,7 +120,7 @@ pub async fn answer(
     turns::finished(client);
     let mut told = KtlsOutcome::Unasked;
     let give = |key| {
-        let (ability, outcome) = kernel::give(&stream, wanted, &key);
+        let (ability, outcome) = ktls::give(&stream, wanted, &key);
         told = outcome;
         ability
     };

@@ -11,7 +11,7 @@
 pub mod address;
 pub mod connect;
 pub mod handshake;
-pub mod kernel;
+pub mod ktls;
 pub mod listener;
 #[cfg(test)]
 #[allow(missing_docs)]
@@ -28,7 +28,7 @@ pub mod stream;
 pub use address::{Address, AddressText};
 pub use connect::{ConnectError, ConnectTarget, connect};
 pub use handshake::{HandshakeError, handshake};
-pub use kernel::{KtlsOutcome, KtlsUse};
+pub use ktls::{KtlsOutcome, KtlsUse};
 pub use listener::{Accept, AcceptFailure, Accepted, Listener};
 pub use resolve::{NamedEndpoint, ResolveError, resolve};
 pub use sealed::WriteFault;

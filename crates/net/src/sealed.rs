@@ -11,9 +11,8 @@ use std::io::{self, ErrorKind, IoSlice, Read};
 use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 
-use sys::ktls;
 use tls::record::{self, MAX_PLAINTEXT, MAX_RECORD};
-use tls::{Leftover, OpenedRecord, Traffic, kernel};
+use tls::{Leftover, OpenedRecord, Traffic, ktls};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -485,13 +484,13 @@ fn flush_to_kernel(inner: &Stream, state: &mut SealedState) -> io::Result<()> {
     }
     let socket = inner.tcp().ok_or(ErrorKind::Unsupported)?;
     while !state.unsent.is_empty() {
-        let (kind, bytes) = kernel::record(state.unsent.rest());
-        socket.try_io(Interest::WRITABLE, || ktls::send_record(socket.as_fd(), kind, bytes))?;
-        let length = kernel::RECORD_HEADER + bytes.len();
+        let (kind, bytes) = ktls::record(state.unsent.rest());
+        socket.try_io(Interest::WRITABLE, || sys::ktls::send_record(socket.as_fd(), kind, bytes))?;
+        let length = ktls::RECORD_HEADER + bytes.len();
         state.unsent.use_up(length);
-        let next = if kernel::is_key_update(kind) { state.traffic.take_kernel_key() } else { None };
+        let next = if ktls::is_key_update(kind) { state.traffic.take_kernel_key() } else { None };
         if let Some(key) = next {
-            let set = ktls::set_tx_key(socket.as_fd(), key.bytes());
+            let set = sys::ktls::set_tx_key(socket.as_fd(), key.bytes());
             state.note_fault(&set);
             set?;
         }

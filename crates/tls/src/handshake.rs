@@ -11,7 +11,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{AlertDescription, CommonState, HandshakeKind};
 
 use crate::hello::ClientHello;
-use crate::kernel::KtlsTx;
+use crate::ktls::KtlsTx;
 use crate::seal::SealKey;
 use crate::traffic::{TrafficSecrets, Tx};
 use crate::{

@@ -10,7 +10,7 @@ use rustls::server::ServerConnectionData;
 use rustls::{AlertDescription, ConnectionTrafficSecrets, HandshakeType};
 
 use crate::error::from_alert;
-use crate::kernel::{self, KtlsTx};
+use crate::ktls::{self, KtlsTx};
 use crate::record::Content;
 use crate::seal::SealKey;
 use crate::{ErrorKind, KtlsKey, TlsError, TlsVersion};
@@ -68,7 +68,7 @@ impl Tx {
         match self {
             Tx::Own(key) => key.seal(content, out, fill),
             Tx::Kernel(_) => {
-                kernel::put(content, out, fill);
+                ktls::put(content, out, fill);
                 Ok(())
             }
         }
@@ -174,12 +174,12 @@ impl Traffic {
     pub fn sealed_len(&self, plain: usize) -> usize {
         match &self.tx {
             Tx::Own(key) => key.sealed_len(plain),
-            Tx::Kernel(_) => plain + kernel::RECORD_HEADER,
+            Tx::Kernel(_) => plain + ktls::RECORD_HEADER,
         }
     }
 
     /// True if the kernel seals. Data goes to it as plaintext, and what is appended to `out` and `replies` are records
-    /// for it ([`crate::kernel::record`]).
+    /// for it ([`crate::ktls::record`]).
     pub fn is_sealed_by_kernel(&self) -> bool {
         matches!(self.tx, Tx::Kernel(_))
     }
@@ -201,7 +201,7 @@ impl Traffic {
         }
     }
 
-    /// The key that the kernel gets once it has the record that tells of it ([`crate::kernel::is_key_update`]).
+    /// The key that the kernel gets once it has the record that tells of it ([`crate::ktls::is_key_update`]).
     pub fn take_kernel_key(&mut self) -> Option<KtlsKey> {
         match &mut self.tx {
             Tx::Own(_) => None,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Digests looked at before other threads have their turn.
 const BATCH: usize = 256;

@@ -23,8 +23,8 @@ use crate::backends::LoadEnv;
 use crate::conf;
 use crate::memory::MemoryReport;
 use crate::profile::{self, ProfileSource, Profiled};
-use crate::startup::Worker;
 use crate::succession;
+use crate::worker::Worker;
 
 /// Time limit of VCL for a question.
 const EXPLAIN_TIME: Duration = Duration::from_secs(5);
@@ -288,7 +288,7 @@ fn start(worker: &Arc<Worker>) -> CliReply {
         return CliReply::ok("");
     }
     let taken_over = succession::take_over(worker);
-    match taken_over.and_then(|()| crate::serving::start(worker)).and_then(|()| crate::startup::reserve_log(worker)) {
+    match taken_over.and_then(|()| crate::serving::start(worker)).and_then(|()| crate::worker::reserve_log(worker)) {
         Ok(()) => CliReply::ok(""),
         Err(reason) => CliReply::new(CliStatus::Cant, reason),
     }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rt::Instant;
 
 use crate::serving::ConnectionSlot;
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Value of `local.socket` in VCL: names of listeners have no colon.
 const SOCKET: &str = "acme:demand";

@@ -15,7 +15,7 @@ use engine::Engine;
 use net::{Accept, Listener};
 use parking_lot::Mutex;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Between two looks at whether the last connection has ended.
 pub const LOOK: Duration = Duration::from_millis(20);

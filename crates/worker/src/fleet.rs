@@ -18,7 +18,7 @@ use shm::vsc::CounterMaker;
 use storage::journal::Followed;
 use tables::counters::Fleet as Counters;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Longest foreign error text that is printed, in bytes.
 const WHY: usize = 500;

@@ -9,7 +9,7 @@ use engine::current::{ThreadWork, TransactionKind};
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 const EXPIRE_BATCH: usize = 1000;
 /// Between two looks at what is due while there is traffic.

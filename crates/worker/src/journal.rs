@@ -14,7 +14,7 @@ use cli::handoff::WorkerStart;
 use disk::Bond;
 use storage::journal::{Journal, JournalEntry, JournalError, JournalFile};
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Longest wait of the CLI for an invalidation to be kept: nothing else is answered meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -21,12 +21,12 @@ mod quic;
 mod relay;
 mod secrets;
 mod serving;
-mod startup;
 mod steps;
 mod succession;
 mod suspects;
 mod vcls;
 mod watchdog;
+mod worker;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ use tables::tags::Tag;
 pub use backends::Vmods;
 pub use fleet::Carrier;
 pub use journal::{FormerJournal, open as open_journal};
-pub use startup::adopt;
-use startup::{Inheritance, Worker};
+pub use worker::adopt;
+use worker::{Inheritance, Worker};
 
 /// The AppArmor profile that the worker goes over into, where an operator or a package has loaded it (packaging/deb/apparmor.d).
 const PROFILE: &str = "lacquer-worker";
@@ -60,7 +60,7 @@ pub fn main(socket: &str, vmods: Vmods) -> i32 {
     let (socket, leftover) = (birth.socket, birth.leftover);
     // Who is in a container's profile already stays there.
     let _ = sys::confine::enter_profile(PROFILE);
-    startup::start_sentinels(&birth.start);
+    worker::start_sentinels(&birth.start);
     let worker = match Worker::new(birth.start, vmods) {
         Ok(worker) => worker,
         Err(reason) => {

@@ -14,7 +14,7 @@ use fleet::peers::{Dns, Fixed, Membership, MembershipProof, OfFleet, PeerSetting
 use shm::vsc::CounterMaker;
 use tables::counters;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Name in the place of a VCL's in the names of the members' backends; no VCL can be called so.
 const OWNER: &str = "_peers";

@@ -27,7 +27,7 @@ use tls::quic::{QuicKeys, QuicServer};
 
 use self::qlog::{QlogFile, Qlogs};
 use crate::serving::{ConnectionSlot, ServingSocket};
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 const ACCEPT_BATCH: usize = 16;
 

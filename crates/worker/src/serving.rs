@@ -14,8 +14,8 @@ use net::{Accept, AcceptFailure, Address};
 use parking_lot::Mutex;
 use tables::counters::Main;
 
-use crate::startup::Worker;
 use crate::watchdog::ThreadHandle;
+use crate::worker::Worker;
 
 /// Connections taken in a row before other tasks get their turn.
 const ACCEPT_BATCH: usize = 16;

@@ -26,7 +26,7 @@ use base::clock;
 use parking_lot::Mutex;
 
 use crate::relay::{Ear, Relay, RelayMessage};
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Interval at which a successor looks at what waits for the former worker.
 const LOOK: Duration = Duration::from_millis(20);
@@ -143,7 +143,7 @@ pub fn take_over(worker: &Arc<Worker>) -> Result<(), String> {
     worker.engine.cache.take_over(Some(Box::new(relay)));
     let journal = crate::journal::read(&worker.start, &worker.engine.clock);
     let past = journal.as_ref().map(crate::journal::FormerJournal::past);
-    crate::startup::find_survivors(journal, &worker.engine);
+    crate::worker::find_survivors(journal, &worker.engine);
     worker.disks.take_over(past.as_ref());
     crate::journal::start(worker);
     crate::adoption::start(worker);

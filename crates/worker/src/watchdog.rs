@@ -11,7 +11,7 @@ use rt::{RuntimeProgress, RuntimeWatch};
 use shm::vsl::Marker;
 use tables::tags::Tag;
 
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 const LOOK: Duration = Duration::from_millis(250);
 /// Time without a turn after which a thread is logged.

@@ -14,8 +14,8 @@ use storage::Store;
 use super::Bereq;
 use super::state::Cacheability;
 use crate::aux_attrs::AuxAttrs;
+use crate::engine::Engine;
 use crate::req::lookup::LookupRequest;
-use crate::shared::Engine;
 use crate::slices::{self, SliceSet};
 
 /// An update that VCL hasn't decided on yet. Meanwhile the fetch has the times that the updated object would have.

@@ -50,6 +50,7 @@ use crate::classes::ClassWorker;
 use crate::contain::RunningVcl;
 use crate::current::StepName;
 use crate::early::Handshaking;
+use crate::engine::Engine;
 use crate::httplog::BEREQ;
 use crate::interim::Interims;
 use crate::pool;
@@ -58,7 +59,6 @@ use crate::req::rfc9111::Alias;
 use crate::req::verdict::FoundKind;
 use crate::reqbody::ReqBody;
 use crate::sess::Sess;
-use crate::shared::Engine;
 
 use crate::slices;
 use crate::synthetic::SyntheticResponse;

@@ -28,10 +28,10 @@ use super::state::limit;
 use super::stream_pipe::{self, PipeError};
 use super::wire::response_limits;
 use crate::choice::DirectorChoice;
+use crate::engine::Engine;
 use crate::httplog::BEREQ;
 use crate::proxy_status::ProxyCause;
 use crate::req::Req;
-use crate::shared::Engine;
 use crate::transport::{Transport, Tunnel};
 use crate::vars;
 

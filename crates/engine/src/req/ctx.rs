@@ -20,8 +20,8 @@ use super::verdict::FoundKind;
 use crate::aux_attrs::AuxAttrs;
 use crate::bereq::pipe::PipeBereq;
 use crate::choice::DirectorChoice;
+use crate::engine::Engine;
 use crate::reqbody::ReqBody;
-use crate::shared::Engine;
 use crate::{pool, vars};
 
 pub struct ReqCtx<'a> {

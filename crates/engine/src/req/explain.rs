@@ -21,8 +21,8 @@ use tables::no_hit::{NoHit, Uncacheable};
 use super::reason::{NoHitReason, mismatch, reason_of};
 use super::{Req, ReqStep};
 use crate::aux_attrs::AuxAttrs;
+use crate::engine::Engine;
 use crate::sess::{ConnectionInfo, ListenerInfo, Sess};
-use crate::shared::Engine;
 use crate::slices::SliceSet;
 use crate::transport::{BodyLen, BodyState, ReqBodyError, SendError, Transport, TransportAcct, Tunnel};
 

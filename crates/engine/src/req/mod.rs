@@ -62,13 +62,13 @@ use crate::classes::ClassWorker;
 use crate::contain::RunningVcl;
 use crate::current::StepName;
 use crate::early::Handshaking;
+use crate::engine::Engine;
 use crate::httplog::{REQ, RESP};
 use crate::interim::Interims;
 use crate::pool;
 use crate::response_filters::ResponseFilters;
 use crate::serving::Noted;
 use crate::sess::Sess;
-use crate::shared::Engine;
 use crate::transport::{Transport, TransportAcct};
 
 use self::class::ClassState;

@@ -57,10 +57,10 @@ impl Req {
 }
 
 /// One of the `pipe_sess_max` places.
-struct PipeSlot<'a>(&'a crate::shared::Engine);
+struct PipeSlot<'a>(&'a crate::engine::Engine);
 
 impl<'a> PipeSlot<'a> {
-    fn enter(engine: &'a crate::shared::Engine, limit: u32) -> Option<Self> {
+    fn enter(engine: &'a crate::engine::Engine, limit: u32) -> Option<Self> {
         use std::sync::atomic::Ordering::Relaxed;
         let open = engine.pipes.fetch_add(1, Relaxed);
         engine.main.n_pipe.inc();

@@ -11,7 +11,7 @@ use cli::CliRequest;
 use tables::json::quote;
 
 use super::Held;
-use crate::core::Manager;
+use crate::manager::Manager;
 use crate::reply::{CliReply, CliStatus};
 
 const HEAD: &str = "# Name\tEnds\tRenewal\tFailures\tNext attempt\tLast error\n";

@@ -13,7 +13,7 @@ use acme::talk::{AcmeCommand, Managed, NameStanding, line};
 use base::clock::Mono;
 
 use super::{DEMAND_STEP, Held, MOST_ON_DEMAND};
-use crate::core::Manager;
+use crate::manager::Manager;
 use crate::reply::ReplyExt;
 use crate::report::{ReportSeverity, print};
 use crate::worker::WorkerState;

@@ -13,9 +13,9 @@ use base::clock::{Mono, Real};
 use sys::process::{Child, Spawn};
 use sys::signal::SIGKILL;
 
-use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::JailRole;
+use crate::manager::Manager;
 use crate::report::{ReportSeverity, print};
 
 /// Pause before a process that ended is followed by the next.

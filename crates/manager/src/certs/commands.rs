@@ -8,7 +8,7 @@ use tls::hitch::HitchSettings;
 use tls::ocsp::ValiditySpan;
 
 use super::{CertificateStanding, Certs, Row, config};
-use crate::core::Manager;
+use crate::manager::Manager;
 use crate::reply::CliReply;
 
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tls::bundle::BundleEntry;
 
 use super::{CertificateStanding, Certs, Row};
-use crate::core::Manager;
+use crate::manager::Manager;
 use crate::report::{ReportSeverity, print};
 
 /// Seconds between two surveys.

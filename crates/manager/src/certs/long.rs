@@ -19,8 +19,8 @@ use tls::tickets::TicketKey;
 use super::draft::CertsDraft;
 use super::watch::MANY;
 use super::{BundleCandidate, Certs, Rereading};
-use crate::core::Manager;
 use crate::fatal::errno_text;
+use crate::manager::Manager;
 use crate::reply::CliReply;
 
 const LONGEST_STEP: Duration = Duration::from_millis(20);

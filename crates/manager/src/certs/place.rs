@@ -9,8 +9,8 @@ use tls::bundle::{BundleEntry, GLOBAL};
 
 use super::files::{Fresh, Staple};
 use super::{BundleCandidate, Row, files};
-use crate::core::Manager;
 use crate::fatal::errno_text;
+use crate::manager::Manager;
 use crate::reply::ReplyExt;
 
 impl Manager {

@@ -11,9 +11,9 @@ use base::clock::Mono;
 use super::draft::CertsDraft;
 use super::files::{Fresh, Signature};
 use super::{BundleCandidate, CertificateStanding, Certs, files};
-use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::jail::Jail;
+use crate::manager::Manager;
 use crate::report::{ReportSeverity, print};
 
 pub const STEP: Duration = Duration::from_secs(1);

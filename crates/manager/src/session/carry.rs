@@ -8,7 +8,7 @@ use cli::CliDecoder;
 use cli::auth::{CHALLENGE_LEN, CliChallenge};
 
 use super::{CliSessionKind, Session};
-use crate::core::Manager;
+use crate::manager::Manager;
 use crate::reply::CliReply;
 use crate::upgrade::state::OpenSession;
 

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use sys::sock::SocketName;
 
 use super::state::{Listening, OpenSession, OpenStore, RecordedDeath, RunningWorker, UpgradeState};
-use crate::core::Manager;
 use crate::fatal::errno_text;
 use crate::listen::BoundListener;
+use crate::manager::Manager;
 use crate::memory::WORKER_DIR;
 use crate::session::Session;
 use crate::usage::OWN_VERSION;

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::core::Manager;
+use crate::manager::Manager;
 use crate::reply::ReplyExt;
 use crate::worker::ManagedWorker;
 

@@ -9,8 +9,8 @@ use base::clock::Mono;
 use shm::vsm::SharedSegment;
 use sys::process::Exit;
 
-use crate::core::Manager;
 use crate::life::{panic_text, print_panic};
+use crate::manager::Manager;
 use crate::reply::CliStatus;
 use crate::report::{ReportSeverity, print};
 use crate::worker::ManagedWorker;

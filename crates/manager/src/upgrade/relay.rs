@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use crate::core::Manager;
+use crate::manager::Manager;
 use crate::reply::{CliReply, ReplyExt};
 use crate::report::{ReportSeverity, print};
 

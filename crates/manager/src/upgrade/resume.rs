@@ -29,11 +29,11 @@ use crate::arenas::{ArenaSuccession, Arenas};
 use crate::certs::Certs;
 use crate::certs::config::CertsConfig;
 use crate::clitcp::Masters;
-use crate::core::{Manager, Timers};
 use crate::deaths::{Death, Deaths};
 use crate::fatal::{Fatal, argument, errno_text};
 use crate::jail::Jail;
 use crate::listen::{BoundListener, Permissions};
+use crate::manager::{Manager, Timers};
 use crate::memory::{ManagerMemory, WORKER_DIR};
 use crate::options::{ManagerOptions, OrderedArg, StartMode};
 use crate::reply::{CliReply, ReplyExt};
@@ -223,7 +223,7 @@ fn build(options: &ManagerOptions, state: &UpgradeState, jail: Rc<Jail>) -> Resu
         cli_sockets: copy_all(&state.cli_sockets)?,
         masters: Masters::resume(masters, sessions.iter().any(Session::is_master), now),
         sessions,
-        most_sessions: crate::core::most_sessions(),
+        most_sessions: crate::manager::most_sessions(),
         timers: Timers { started: now.plus(-state.uptime), ..Timers::new(now) },
         restarts: state.restarts,
         quic: state.quic,

@@ -4,7 +4,7 @@
 use rustls::SupportedProtocolVersion;
 use rustls::version::{TLS12, TLS13};
 
-use crate::kernel::{self, is_key_update};
+use crate::ktls::{self, is_key_update};
 use crate::testing::{TlsWorld, shake_hands};
 use crate::{ErrorKind, KtlsAbility, KtlsKey, OpenedRecord, Traffic};
 
@@ -25,9 +25,9 @@ fn connected(version: &'static SupportedProtocolVersion, changes_keys: bool) -> 
 fn told(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut all = Vec::new();
     while !bytes.is_empty() {
-        let (kind, text) = kernel::record(bytes);
+        let (kind, text) = ktls::record(bytes);
         all.push((kind, text.to_vec()));
-        bytes = &bytes[kernel::RECORD_HEADER + text.len()..];
+        bytes = &bytes[ktls::RECORD_HEADER + text.len()..];
     }
     all
 }

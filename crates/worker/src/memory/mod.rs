@@ -24,7 +24,7 @@ use tables::tags::Tag;
 use self::ladder::{MemoryLadder, MemoryStep};
 use self::meter::MemoryMeter;
 pub use self::report::MemoryReport;
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Tenths of the cgroup's limit, or of the machine's memory, that `auto` means.
 const AUTO_TENTHS: u64 = 9;

@@ -11,7 +11,7 @@ use engine::current::TransactionKind;
 use tables::json::quote;
 
 use super::meter::MemoryUsage;
-use crate::startup::Worker;
+use crate::worker::Worker;
 
 /// Bytes that an idle connection takes with its task, as measured; one that carries a request takes more.
 const CONNECTION_BYTES: u64 = 1_700;

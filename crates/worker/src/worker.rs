@@ -151,7 +151,7 @@ impl Worker {
         }
         if start.listeners.iter().any(|listener| listener.transport.is_tls) {
             // Tried out before there is a client who waits for it.
-            let _ = net::kernel::ability();
+            let _ = net::ktls::ability();
         }
         let listeners = crate::serving::adopt(&start)?;
         engine.loops.listen(listeners.iter().map(|socket| socket.info.endpoint.clone()));
