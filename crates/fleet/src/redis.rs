@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::clock;
-use resp::{RedisReply, ReplyReader};
+use redis_protocol::{RedisReply, ReplyReader};
 
 use crate::board::LONGEST_DOCUMENT;
 use crate::entry::LONGEST;
@@ -29,7 +29,7 @@ const LONGEST_TEXT: usize = LONGEST_DOCUMENT + 1;
 const TIME: Duration = Duration::from_secs(2);
 /// Entries that are asked for at once: the longest ones are one answer still.
 const BATCH: usize = BATCH_OF_LONGEST;
-const _: () = assert!(BATCH * (LONGEST + 100) < resp::MAX_BYTES);
+const _: () = assert!(BATCH * (LONGEST + 100) < redis_protocol::MAX_BYTES);
 /// The server waits for entries so long.
 const BLOCK: Duration = Duration::from_secs(1);
 /// Replicas have so long to get an entry.
@@ -115,7 +115,7 @@ impl Session {
 
     fn ask_cut_to(&mut self, longest: usize, words: &[Vec<u8>]) -> Result<RedisReply, LinkFault> {
         self.wire.until(clock::now() + TIME);
-        self.wire.send(&resp::command(words))?;
+        self.wire.send(&redis_protocol::command(words))?;
         unless_error(self.reply_cut_to(longest)?)
     }
 
@@ -155,7 +155,7 @@ impl Session {
 
     fn extent(&mut self) -> Result<(u64, u64), LinkFault> {
         self.wire.until(clock::now() + TIME);
-        self.wire.send(&resp::command(&words(["XINFO", "STREAM", &self.key])))?;
+        self.wire.send(&redis_protocol::command(&words(["XINFO", "STREAM", &self.key])))?;
         let facts = match self.reply()? {
             RedisReply::Error(reason) if reason.starts_with(b"ERR no such key") => return Ok((1, 0)),
             reply => match unless_error(reply)? {
@@ -191,7 +191,7 @@ impl Session {
         }
         command.extend(words(["STREAMS", &self.key, &from]));
         self.wire.until(clock::now() + BLOCK + TIME);
-        self.wire.send(&resp::command(&command))?;
+        self.wire.send(&redis_protocol::command(&command))?;
         // Of one that is longer than any of ours its beginning says enough.
         let entries = match unless_error(self.reply_cut_to(LONGEST + 1)?)? {
             RedisReply::Nil => Vec::new(),
@@ -231,11 +231,11 @@ impl FleetLink for Session {
         for entry in entries {
             let mut command = words(["XADD", &self.key, "MAXLEN", "=", &retention, "0-*", "e"]);
             command.push(entry.bytes.to_vec());
-            out.extend(resp::command(&command));
+            out.extend(redis_protocol::command(&command));
         }
         let time = REPLICA_TIME.as_millis().to_string();
         if self.replicas > 0 {
-            out.extend(resp::command(&words(["WAIT", &self.replicas.to_string(), &time])));
+            out.extend(redis_protocol::command(&words(["WAIT", &self.replicas.to_string(), &time])));
         }
         self.wire.until(clock::now() + TIME + REPLICA_TIME);
         self.wire.send(&out)?;
@@ -364,14 +364,14 @@ mod tests {
         for (seq, bytes) in all {
             let id = format!("0-{seq}");
             out.extend(format!("*2\r\n${}\r\n{id}\r\n", id.len()).into_bytes());
-            out.extend(resp::command(&[b"e".to_vec(), bytes.to_vec()]));
+            out.extend(redis_protocol::command(&[b"e".to_vec(), bytes.to_vec()]));
         }
         out
     }
 
     #[test]
     fn of_an_entry_longer_than_any_answer_the_beginning_comes_and_then_the_next() {
-        let long = vec![b'x'; resp::MAX_BYTES + 1];
+        let long = vec![b'x'; redis_protocol::MAX_BYTES + 1];
         let mut session =
             session(vec![entries(&[(1, b"a"), (2, &long), (3, b"b"), (4, &long)]), entries(&[(5, b"c")])]);
         session.follow(1).unwrap();

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use resp::RedisReply;
+use redis_protocol::RedisReply;
 use tables::Tag;
 use vrt::vmod::EnumWords;
 use vrt::vmod::{CallResult, VOID, VmodCall, give, wait};

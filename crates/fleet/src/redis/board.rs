@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use base::clock;
-use resp::RedisReply;
+use redis_protocol::RedisReply;
 
 use super::{Session, TIME, misread, text, unless_error, words};
 use crate::board::{FORGOTTEN, LONGEST_DOCUMENT, LONGEST_NAME, LONGEST_REPORT, MOST_REPORTS, name_of, token};
@@ -16,7 +16,7 @@ use crate::{Board, LinkFault, Posted};
 
 /// Bytes of a longer name that are looked at, as none of ours has so many.
 const LONGEST_TOKEN: usize = 3 * LONGEST_NAME + 1;
-const _: () = assert!(MOST_REPORTS * (LONGEST_TOKEN + 100) < resp::MAX_BYTES);
+const _: () = assert!(MOST_REPORTS * (LONGEST_TOKEN + 100) < redis_protocol::MAX_BYTES);
 /// Reports that are asked for at once.
 const BATCH: usize = 100;
 
@@ -28,7 +28,7 @@ impl Session {
 
     /// Sends these at once: what is answered to each.
     fn ask_each(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<RedisReply>, LinkFault> {
-        let out: Vec<u8> = commands.iter().flat_map(|command| resp::command(command)).collect();
+        let out: Vec<u8> = commands.iter().flat_map(|command| redis_protocol::command(command)).collect();
         self.wire.until(clock::now() + TIME);
         self.wire.send(&out)?;
         commands.iter().map(|_| self.reply()).collect()

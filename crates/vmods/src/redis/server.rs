@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use net::{ConnectError, ConnectTarget, IdleState, ParkedStream, Stream};
 use parking_lot::Mutex;
-use resp::{RedisReply, ReplyReader};
+use redis_protocol::{RedisReply, ReplyReader};
 use rt::Instant;
 use tokio::sync::Semaphore;
 use vrt::VclFailure;
@@ -150,7 +150,7 @@ impl Database {
             return Err("there is no server for it".to_owned());
         }
         let limit = if limit.is_zero() { LONGEST } else { limit.min(LONGEST) };
-        let command = resp::command(args);
+        let command = redis_protocol::command(args);
         let mut last = String::new();
         for attempt in 0..=retries as usize {
             let server = &servers[attempt % servers.len()];
@@ -199,7 +199,7 @@ impl Database {
                 },
             };
             if let Some(command) = self.login.command()
-                && let RedisReply::Error(reason) = exchange(&stream, &resp::command(&command)).await?
+                && let RedisReply::Error(reason) = exchange(&stream, &redis_protocol::command(&command)).await?
             {
                 return Err(String::from_utf8_lossy(&reason).into_owned());
             }
