@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::Sess;
 use net::Stream;
-use net::scarce::IdleSeat;
+use net::scarce::IdleSlot;
 use rt::Instant;
 
 use crate::h2::Mux;
@@ -27,7 +27,7 @@ pub(crate) struct ClientConn {
     pub(crate) input: Vec<u8>,
     pub(crate) has_asked: bool,
     /// The entry among idle connections, for when descriptors get few.
-    pub(crate) seat: IdleSeat,
+    pub(crate) idle_slot: IdleSlot,
     pub(crate) idle_since: Instant,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct CloseState {
 impl ClientConn {
     pub(crate) fn new(stream: Stream, sess: Rc<Sess>) -> Self {
         let (stream, input, idle_since) = (Some(stream), Vec::new(), Instant::now());
-        ClientConn { stream, sess, h2: None, input, has_asked: false, seat: IdleSeat::default(), idle_since }
+        ClientConn { stream, sess, h2: None, input, has_asked: false, idle_slot: IdleSlot::default(), idle_since }
     }
 
     pub(crate) fn stream(&self) -> &Stream {
@@ -104,7 +104,7 @@ impl ClientConn {
         const MAX: Duration = Duration::from_secs(30);
         let Some(stream) = &self.stream else { return };
         let until = Instant::now() + MAX;
-        let place = self.seat.take();
+        let place = self.idle_slot.take();
         loop {
             let now = Instant::now();
             match drain(stream) {

@@ -53,11 +53,11 @@ pub async fn serve<S: 'static>(
     engine: Arc<Engine>,
     listener: Arc<ListenerInfo>,
     group: Rc<LinkGroup>,
-    seat: ListenerSocket,
+    own_socket: ListenerSocket,
     (client, config): (Incoming, Http3Config),
     admit: impl FnOnce() -> Option<S> + 'static,
 ) {
-    let opened = open::shake_hands(&engine, &listener, &group, seat, (client, config), admit).await;
+    let opened = open::shake_hands(&engine, &listener, &group, own_socket, (client, config), admit).await;
     let Some((link, mut place)) = opened else { return };
     engine.main.h3_sess.inc();
     group.add(&link);

@@ -128,7 +128,7 @@ async fn idle(conn: &ClientConn) -> Result<(), SessClose> {
         deadline = Deadline::until(until);
     }
     // Only once it has been idle for a while: a busy connection isn't to pay for it.
-    let mut place = (!lingers).then(|| conn.seat.take());
+    let mut place = (!lingers).then(|| conn.idle_slot.take());
     poll_fn(|cx| {
         if has_to_say(conn, cx) {
             return Poll::Ready(Ok(()));
@@ -144,7 +144,7 @@ async fn idle(conn: &ClientConn) -> Result<(), SessClose> {
                 return Poll::Ready(Err(SessClose::RxCloseIdle));
             }
             conn.sess.engine.main.sess_herd.inc();
-            place = Some(conn.seat.take());
+            place = Some(conn.idle_slot.take());
             deadline = Deadline::until(conn.idle_deadline());
         }
         // Others need its descriptor.

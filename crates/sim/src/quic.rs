@@ -58,8 +58,8 @@ impl SimQuic {
         };
         let config = Arc::new(quic::config(&tls_server, &keys, &limits, None));
         let is_alone = Arc::new(true.into());
-        let seat = quic::GroupSocket { member: 0, members: 1, life: 1, is_superseded: Arc::default(), is_alone };
-        let endpoint = network.serve(server(), seat, &keys, quic::ServerConfig::clone(&config));
+        let own_socket = quic::GroupSocket { member: 0, members: 1, life: 1, is_superseded: Arc::default(), is_alone };
+        let endpoint = network.serve(server(), own_socket, &keys, quic::ServerConfig::clone(&config));
         let endpoint = endpoint.expect("a network without sockets");
         rt::spawn(accept(world.clone(), endpoint, h3::Http3Config { quic: config, takes_early_data: false }));
         let config = quinn::ClientConfig::new(tls.make_quic_client(http3::ALPN));
@@ -80,9 +80,9 @@ impl SimQuic {
 
 async fn accept(world: Rc<SimWorld>, endpoint: Endpoint, config: h3::Http3Config) {
     let group = Rc::<h3::LinkGroup>::default();
-    let seat = h3::ListenerSocket { local: server(), number: 0 };
+    let own_socket = h3::ListenerSocket { local: server(), number: 0 };
     while let Some(incoming) = endpoint.accept().await {
-        world.serve_quic(group.clone(), seat, (incoming, config.clone()));
+        world.serve_quic(group.clone(), own_socket, (incoming, config.clone()));
     }
 }
 

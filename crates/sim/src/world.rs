@@ -113,12 +113,17 @@ impl SimWorld {
         })
     }
 
-    pub fn serve_quic(&self, group: Rc<h3::LinkGroup>, seat: h3::ListenerSocket, client: (Incoming, h3::Http3Config)) {
+    pub fn serve_quic(
+        &self,
+        group: Rc<h3::LinkGroup>,
+        own_socket: h3::ListenerSocket,
+        client: (Incoming, h3::Http3Config),
+    ) {
         let (engine, listener) = (self.engine.clone(), self.listener.clone());
         let session = Session::begin(self.sessions.clone());
         rt::spawn(async move {
             let _session = session;
-            h3::serve(engine, listener, group, seat, client, || Some(())).await;
+            h3::serve(engine, listener, group, own_socket, client, || Some(())).await;
         });
     }
 

@@ -62,11 +62,11 @@ impl QuicNetwork {
     pub fn serve(
         &self,
         at: SocketAddr,
-        seat: GroupSocket,
+        own_socket: GroupSocket,
         keys: &QuicKeys,
         config: ServerConfig,
     ) -> io::Result<Endpoint> {
-        net::quic::listen_on(self.socket(at), seat, keys, config)
+        net::quic::listen_on(self.socket(at), own_socket, keys, config)
     }
 
     pub fn client(&self, at: SocketAddr) -> io::Result<Endpoint> {

@@ -88,9 +88,9 @@ async fn tend(worker: Arc<Worker>) {
         let least = u64::from(params.thread_pools) * u64::from(params.thread_pool_min);
         let in_progress =
             |work: &ThreadWork| work.tally(TransactionKind::Request).0 + work.tally(TransactionKind::Fetch).0;
-        engine.main.txn_busy.set(worker.seats.lock().iter().map(|seat| in_progress(&seat.work)).sum());
+        engine.main.txn_busy.set(worker.threads.lock().iter().map(|thread| in_progress(&thread.work)).sum());
         engine.main.threads.set(engine.admission.busy().max(least));
-        worker.pools.show(&worker.seats.lock());
+        worker.pools.show(&worker.threads.lock());
         engine.main.thread_queue_len.set(engine.admission.waiting());
         if let Some(counters) = worker.costs {
             let costs = base::costs::so_far();

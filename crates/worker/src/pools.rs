@@ -40,13 +40,13 @@ impl WorkerPools {
         })
     }
 
-    pub fn show(&self, seats: &[ThreadHandle]) {
+    pub fn show(&self, threads: &[ThreadHandle]) {
         for (sets, what) in [(&self.req[..], TransactionKind::Request), (&self.sess, TransactionKind::Session)] {
             for (share, set) in sets.iter().enumerate() {
-                show(set, seats.iter().skip(share).step_by(sets.len()), what);
+                show(set, threads.iter().skip(share).step_by(sets.len()), what);
             }
         }
-        show(&self.busyobj, seats.iter(), TransactionKind::Fetch);
+        show(&self.busyobj, threads.iter(), TransactionKind::Fetch);
         let locks = &backend::LOCKS;
         for (counter, count) in [
             (&self.conn_pool.creat, &locks.made),
@@ -58,9 +58,9 @@ impl WorkerPools {
     }
 }
 
-fn show<'a>(set: &Mempool, seats: impl Iterator<Item = &'a ThreadHandle>, what: TransactionKind) {
-    let (live, begun) = seats.fold((0, 0), |(live, begun), seat| {
-        let (more, ever) = seat.work.tally(what);
+fn show<'a>(set: &Mempool, threads: impl Iterator<Item = &'a ThreadHandle>, what: TransactionKind) {
+    let (live, begun) = threads.fold((0, 0), |(live, begun), thread| {
+        let (more, ever) = thread.work.tally(what);
         (live + more, begun + ever)
     });
     set.live.set(live);

@@ -45,7 +45,7 @@ pub fn listen(worker: &Arc<Worker>, socket: ServingSocket) -> Result<(), String>
     let SocketName::Inet(local) = local_name(&fd).map_err(failed)? else {
         return Err("not a socket for UDP".to_owned());
     };
-    let seat = h3::ListenerSocket { local, number: fd.as_raw_fd() as u32 };
+    let own_socket = h3::ListenerSocket { local, number: fd.as_raw_fd() as u32 };
     let engine = worker.engine.clone();
     let server = QuicServer::new(engine.certificates.clone(), &info.frontend, move || engine.params.load().tls_ja3);
     let server = Arc::new(server.map_err(|error| format!("{}: {error}", info.name))?);
@@ -60,7 +60,7 @@ pub fn listen(worker: &Arc<Worker>, socket: ServingSocket) -> Result<(), String>
     worker.quic.watch(&fd, worker.engine.main).map_err(failed)?;
     let endpoint = net::quic::listen(fd, ids, &keys, ServerConfig::clone(&config.quic)).map_err(failed)?;
     let settings = Settings { server, keys, params, config, early, is_superseded };
-    rt::spawn(accept(worker.clone(), info, endpoint, seat, settings));
+    rt::spawn(accept(worker.clone(), info, endpoint, own_socket, settings));
     Ok(())
 }
 
@@ -199,7 +199,7 @@ async fn accept(
     worker: Arc<Worker>,
     info: Arc<ListenerInfo>,
     endpoint: Endpoint,
-    seat: h3::ListenerSocket,
+    own_socket: h3::ListenerSocket,
     mut settings: Settings,
 ) {
     let group = Rc::<h3::LinkGroup>::default();
@@ -210,7 +210,7 @@ async fn accept(
     'batches: loop {
         for _ in 0..ACCEPT_BATCH {
             match acceptor.or_drain(endpoint.accept(), &worker.engine, &mut is_known).await {
-                Some(Some(client)) => welcome(&worker, &info, &group, seat, &mut settings, client),
+                Some(Some(client)) => welcome(&worker, &info, &group, own_socket, &mut settings, client),
                 // Nothing comes from an endpoint that has lost its socket.
                 Some(None) => return,
                 None => break 'batches,
@@ -253,7 +253,7 @@ fn welcome(
     worker: &Arc<Worker>,
     info: &Arc<ListenerInfo>,
     group: &Rc<h3::LinkGroup>,
-    seat: h3::ListenerSocket,
+    own_socket: h3::ListenerSocket,
     settings: &mut Settings,
     client: Incoming,
 ) {
@@ -280,6 +280,6 @@ fn welcome(
     rt::spawn(async move {
         let listener = info.clone();
         let admit = move || slot.or_else(|| ConnectionSlot::take(&worker, &listener, peer));
-        h3::serve(engine, info, group, seat, (client, config), admit).await;
+        h3::serve(engine, info, group, own_socket, (client, config), admit).await;
     });
 }

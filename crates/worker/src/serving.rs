@@ -151,7 +151,7 @@ pub fn start(worker: &Arc<Worker>) -> Result<(), String> {
             let (work, name) = (engine::current::thread_work(), name);
             let trim = Arc::<rt::Notify>::default();
             let handle = ThreadHandle { name: name.clone(), progress: progress.clone(), work, trim: trim.clone() };
-            worker.seats.lock().push(handle);
+            worker.threads.lock().push(handle);
             engine::serving::begin_thread(number);
             shm::vsl::gather_here();
             tables::counters::begin_tally();

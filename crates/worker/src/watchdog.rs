@@ -43,40 +43,40 @@ fn watch(worker: &Weak<Worker>) {
     let mut watches: Vec<(RuntimeWatch, bool)> = Vec::new();
     while let Some(worker) = worker.upgrade() {
         let now = clock::now();
-        let seats = worker.seats.lock();
-        for seat in &seats[watches.len()..] {
-            watches.push((RuntimeWatch::new(seat.progress.clone(), now), false));
+        let threads = worker.threads.lock();
+        for thread in &threads[watches.len()..] {
+            watches.push((RuntimeWatch::new(thread.progress.clone(), now), false));
         }
-        for (seat, (watch, is_known)) in seats.iter().zip(&mut watches) {
+        for (thread, (watch, is_known)) in threads.iter().zip(&mut watches) {
             let stalled = watch.look(now);
             if stalled < STALLED {
                 *is_known = false;
             } else if !std::mem::replace(is_known, true) {
-                report(&worker, seat, stalled);
+                report(&worker, thread, stalled);
             }
             if stalled >= HOPELESS {
-                crate::panic::die(&format!("Panic: {}\n", describe(seat, stalled)));
+                crate::panic::die(&format!("Panic: {}\n", describe(thread, stalled)));
             }
         }
-        drop(seats);
+        drop(threads);
         drop(worker);
         std::thread::sleep(LOOK);
     }
 }
 
-fn report(worker: &Worker, seat: &ThreadHandle, stalled: Duration) {
-    let (engine, text) = (&worker.engine, describe(seat, stalled));
+fn report(worker: &Worker, thread: &ThreadHandle, stalled: Duration) {
+    let (engine, text) = (&worker.engine, describe(thread, stalled));
     engine.main.stalls.inc();
-    engine.log.write_onef(Tag::Error, seat.work.current().vxid, Marker::None, format_args!("{text}"));
+    engine.log.write_onef(Tag::Error, thread.work.current().vxid, Marker::None, format_args!("{text}"));
     eprintln!("{text}");
 }
 
-fn describe(seat: &ThreadHandle, stalled: Duration) -> String {
-    let current = seat.work.current();
+fn describe(thread: &ThreadHandle, stalled: Duration) -> String {
+    let current = thread.work.current();
     let step = if current.step.is_empty() { "-" } else { &current.step };
     format!(
         "Thread {} makes no progress for {:.1} s: transaction {}, step {step}",
-        seat.name,
+        thread.name,
         stalled.as_secs_f64(),
         current.vxid
     )

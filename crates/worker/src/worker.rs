@@ -76,7 +76,7 @@ pub struct Worker {
     pub quic: crate::quic::WorkerQuic,
     pub fleet_counters: Option<&'static tables::counters::Fleet>,
     pub succession: crate::succession::Succession,
-    pub seats: Mutex<Vec<crate::watchdog::ThreadHandle>>,
+    pub threads: Mutex<Vec<crate::watchdog::ThreadHandle>>,
     /// Counts of what requests cost, in builds that have them.
     pub costs: Option<&'static Costs>,
     /// Room for the log that isn't reserved yet: that waits until connections are taken.
@@ -174,7 +174,7 @@ impl Worker {
             quic: crate::quic::WorkerQuic::new(&start),
             succession: Default::default(),
             fleet_counters,
-            seats: Mutex::default(),
+            threads: Mutex::default(),
             costs: costs.map(|set| &**Box::leak(Box::new(set))),
             log_room: Mutex::new(Some(log_room)),
             shutdown_delay_ms: AtomicU64::new(0),

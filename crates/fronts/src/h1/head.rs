@@ -82,15 +82,15 @@ async fn more(h1: &mut H1, head_limit: Duration, whole_by: &mut Option<Instant>)
         deadline = deadline.min(*whole_by.get_or_insert_with(|| Instant::now() + head_limit));
     }
     // While descriptors are few, who is slow to ask goes as who doesn't ask.
-    let seat = std::mem::take(&mut h1.conn.seat);
-    let place = seat.take();
+    let idle_slot = std::mem::take(&mut h1.conn.idle_slot);
+    let place = idle_slot.take();
     let comes = poll_fn(|cx| match h1.poll_read(cx) {
         Poll::Ready(read) => Poll::Ready(read.map_err(|_| SessClose::RemClose)),
         Poll::Pending => place.poll(cx.waker()).map(|()| Err(SessClose::RxTimeout)),
     });
     let came = rt::timeout_at(deadline, comes).await;
     drop(place);
-    h1.conn.seat = seat;
+    h1.conn.idle_slot = idle_slot;
     match came {
         Ok(read) => read,
         Err(rt::Elapsed) => {

@@ -46,7 +46,7 @@ pub(crate) struct Mux {
     state: RefCell<MuxState>,
     /// The request that asked for the upgrade, until the client's preface has come.
     pub(super) upgraded: Cell<Option<Box<Upgraded>>>,
-    pub(super) seat: Cell<usize>,
+    pub(super) slot: Cell<usize>,
 }
 
 pub(super) struct MuxState {
@@ -92,7 +92,7 @@ impl Mux {
         if let Some(upgraded) = &upgraded {
             state.upgrade(config, upgraded, now);
         }
-        Mux { sess: sess.clone(), state: RefCell::new(state), upgraded: Cell::new(upgraded), seat: Cell::new(0) }
+        Mux { sess: sess.clone(), state: RefCell::new(state), upgraded: Cell::new(upgraded), slot: Cell::new(0) }
     }
 
     /// Works on what is shared.
@@ -151,7 +151,7 @@ impl Mux {
 
 impl Drop for Mux {
     fn drop(&mut self) {
-        drain::leave(self.seat.get());
+        drain::leave(self.slot.get());
         if !self.state.get_mut().is_told {
             self.sess.engine.drain_watch.http2_untold.fetch_sub(1, Ordering::Relaxed);
         }

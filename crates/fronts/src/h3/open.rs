@@ -55,7 +55,7 @@ pub(super) async fn shake_hands<S: 'static>(
     engine: &Arc<Engine>,
     listener: &Arc<ListenerInfo>,
     group: &Rc<LinkGroup>,
-    seat: ListenerSocket,
+    own_socket: ListenerSocket,
     (client, config): (Incoming, Http3Config),
     admit: impl FnOnce() -> Option<S> + 'static,
 ) -> Option<(Rc<Link>, ClientPlace<S>)> {
@@ -67,10 +67,10 @@ pub(super) async fn shake_hands<S: 'static>(
     };
     let deadline = Instant::now() + engine.params.load().tls_handshake_timeout;
     let (remote, local_ip) = (client.remote_address(), client.local_ip());
-    let local = std::net::SocketAddr::new(local_ip.unwrap_or(seat.local.ip()), seat.local.port());
+    let local = std::net::SocketAddr::new(local_ip.unwrap_or(own_socket.local.ip()), own_socket.local.port());
     let open = || {
         let (remote, local) = (Address::inet(remote), Address::inet(local));
-        let connection = SessConnection { remote, local, number: seat.number, socket: None, peer_ids: None };
+        let connection = SessConnection { remote, local, number: own_socket.number, socket: None, peer_ids: None };
         Sess::open(engine, listener, &connection, VERSION)
     };
     match rt::timeout_at(deadline, begin(client, config)).await {

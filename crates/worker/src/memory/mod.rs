@@ -195,7 +195,7 @@ impl<'a> Governor<'a> {
         }
         self.trimmed = Some(clock::now());
         self.engine().main.mem_trim.inc();
-        self.worker.seats.lock().iter().for_each(|seat| seat.trim.waker().wake());
+        self.worker.threads.lock().iter().for_each(|thread| thread.trim.waker().wake());
         sys::alloc::give_back();
     }
 

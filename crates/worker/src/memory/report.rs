@@ -74,7 +74,7 @@ impl MemoryReport {
             let bytes = usage.index_bytes + locked + on_heap;
             rows.push(Row { name: format!("disk.{store}"), bytes, count: Some(usage.objects), text });
         }
-        let live = |kind| worker.seats.lock().iter().map(|seat| seat.work.tally(kind).0).sum::<u64>();
+        let live = |kind| worker.threads.lock().iter().map(|thread| thread.work.tally(kind).0).sum::<u64>();
         let (requests, fetches) = (live(TransactionKind::Request), live(TransactionKind::Fetch));
         let connections = engine.sessions.load(Relaxed).max(0) as u64;
         let shares = HeapShares {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use logq::source::strerror;
 use serde_json::{Value, json};
 
-use super::dealer::{Dealer, Seats};
+use super::dealer::{Dealer, DealtWorkers};
 use super::orders::{Open, OpenStream, OrderPart};
 use super::wire::{Frame, MAX_FRAME, ReplayFrameKind};
 use super::{MAX_STREAMS, SILENCE, handshake, prepare, tally};
@@ -78,7 +78,7 @@ pub struct Coordinator<'o> {
     /// For Ctrl-C, and to be woken.
     engine: ReplayEngine,
     addresses: TargetAddresses,
-    seats: Arc<Seats>,
+    dealt_workers: Arc<DealtWorkers>,
     heard: Receiver<(usize, Heard)>,
     members: Vec<Member>,
     is_stopped: bool,
@@ -100,14 +100,15 @@ impl<'o> Coordinator<'o> {
         }
         let ears: Vec<TcpStream> =
             lines.iter().map(TcpStream::try_clone).collect::<Result<_, _>>().map_err(|e| strerror(&e))?;
-        let seats = Arc::new(Seats::new(lines, addresses.clone()));
+        let dealt_workers = Arc::new(DealtWorkers::new(lines, addresses.clone()));
         let (to, heard) = sync_channel(MAX_WAITING);
         for (at, ear) in ears.into_iter().enumerate() {
-            listen(at, ear, seats.clone(), to.clone(), engine.waker()).map_err(|e| strerror(&e))?;
+            listen(at, ear, dealt_workers.clone(), to.clone(), engine.waker()).map_err(|e| strerror(&e))?;
         }
         let members = o.workers.iter().map(|name| Member::new(name)).collect();
         let (is_stopped, shared) = (false, Vec::new());
-        let mut coordinator = Coordinator { options: o, engine, addresses, seats, heard, members, is_stopped, shared };
+        let mut coordinator =
+            Coordinator { options: o, engine, addresses, dealt_workers, heard, members, is_stopped, shared };
         coordinator.open()?;
         Ok(coordinator)
     }
@@ -132,7 +133,7 @@ impl<'o> Coordinator<'o> {
             let streams = if self.has_walker(at) { vec![first, walker] } else { vec![first] };
             let (seed, trust) = (o.plan.seed.wrapping_add(1000 * at as u64), o.trust.clone());
             let open = Open { streams, top: o.top, seed, trust };
-            self.seats.send(at, &Frame::json(ReplayFrameKind::Open, &open.json()));
+            self.dealt_workers.send(at, &Frame::json(ReplayFrameKind::Open, &open.json()));
         }
         self.shared.push(self.deal("replay", &o.plan, o.pace, 0)?);
         if let Some((plan, pace)) = &o.walker {
@@ -158,10 +159,10 @@ impl<'o> Coordinator<'o> {
         let dealer = Dealer {
             from,
             told: told.clone(),
-            seats: self.seats.clone(),
+            dealt_workers: self.dealt_workers.clone(),
             stream,
             generation,
-            to: if stream == 0 { self.seats.living() } else { vec![0] },
+            to: if stream == 0 { self.dealt_workers.living() } else { vec![0] },
             is_timed: plan.is_timed,
             most: self.options.requests.filter(|_| stream == 0),
         };
@@ -170,7 +171,7 @@ impl<'o> Coordinator<'o> {
     }
 
     fn begin(&mut self, pace: ReplayPace, limits: &ReplayLimits) -> usize {
-        let living = self.seats.living();
+        let living = self.dealt_workers.living();
         for (i, &at) in living.iter().enumerate() {
             let mut paces = vec![share(pace, i, living.len())];
             if self.has_walker(at)
@@ -178,7 +179,7 @@ impl<'o> Coordinator<'o> {
             {
                 paces.push((pace, 0));
             }
-            self.seats
+            self.dealt_workers
                 .send(at, &Frame::json(ReplayFrameKind::Part, &OrderPart { paces, limits: limits.clone() }.json()));
             self.members[at].begin();
         }
@@ -212,7 +213,7 @@ impl<'o> Coordinator<'o> {
             }
         }
         for at in 0..self.members.len() {
-            let is_alive = self.seats.seat(at).is_alive;
+            let is_alive = self.dealt_workers.worker(at).is_alive;
             let member = &mut self.members[at];
             if !member.is_under_way() {
                 continue;
@@ -229,7 +230,7 @@ impl<'o> Coordinator<'o> {
     }
 
     fn lose(&mut self, at: usize, why: &str) {
-        self.seats.lose(at);
+        self.dealt_workers.lose(at);
         self.members[at].lost.get_or_insert_with(|| why.to_owned());
     }
 
@@ -315,7 +316,7 @@ impl<'o> Coordinator<'o> {
 
     fn note(&self, at: usize, m: &Member) -> Option<String> {
         let why = m.lost.as_ref()?;
-        let dealt: u64 = self.seats.seat(at).dealt.iter().sum();
+        let dealt: u64 = self.dealt_workers.worker(at).dealt.iter().sum();
         let open = dealt.saturating_sub(m.done.iter().sum());
         Some(format!(
             "worker {} is lost ({why}): what it counted up to its last second is in the report, {open} requests that it was dealt are not",
@@ -326,9 +327,9 @@ impl<'o> Coordinator<'o> {
 
 impl RequestSender for Coordinator<'_> {
     fn refill(&mut self) -> Result<(), String> {
-        let generation = self.seats.renew(0);
-        for at in self.seats.living() {
-            self.seats.send(at, &Frame::of_stream(ReplayFrameKind::Refill, 0, generation));
+        let generation = self.dealt_workers.renew(0);
+        for at in self.dealt_workers.living() {
+            self.dealt_workers.send(at, &Frame::of_stream(ReplayFrameKind::Refill, 0, generation));
         }
         self.shared[0].told = self.dealer(&self.options.plan, 0, generation)?;
         Ok(())
@@ -340,7 +341,7 @@ impl RequestSender for Coordinator<'_> {
         limits: &ReplayLimits,
         watch: &mut RunWatch,
     ) -> Result<(Value, ReplayEnd), String> {
-        self.seats.wait_served(0, FIRST);
+        self.dealt_workers.wait_served(0, FIRST);
         if self.begin(pace, limits) == 0 {
             return Err("all workers are lost".into());
         }
@@ -352,10 +353,10 @@ impl RequestSender for Coordinator<'_> {
             if self.engine.rest(next.saturating_sub(begun.elapsed())).map_err(|e| strerror(&e))? {
                 interrupts += 1;
                 self.is_stopped = true;
-                self.seats
+                self.dealt_workers
                     .living()
                     .into_iter()
-                    .for_each(|at| self.seats.send(at, &Frame::empty(ReplayFrameKind::Stop)));
+                    .for_each(|at| self.dealt_workers.send(at, &Frame::empty(ReplayFrameKind::Stop)));
                 until = Some(Instant::now() + if interrupts > 1 { Duration::ZERO } else { 3 * SECOND });
             }
             self.hear_all();
@@ -476,14 +477,14 @@ fn reach(name: &str, secret: &[u8]) -> std::io::Result<TcpStream> {
 fn listen(
     at: usize,
     stream: TcpStream,
-    seats: Arc<Seats>,
+    dealt_workers: Arc<DealtWorkers>,
     to: SyncSender<(usize, Heard)>,
     wake: impl Fn() + Send + 'static,
 ) -> std::io::Result<()> {
     let run = move || {
         let mut from = BufReader::new(stream);
         loop {
-            let heard = match Frame::read(&mut from, MAX_FRAME).and_then(|frame| word(at, &seats, &frame)) {
+            let heard = match Frame::read(&mut from, MAX_FRAME).and_then(|frame| word(at, &dealt_workers, &frame)) {
                 Ok(None) => continue,
                 Ok(Some(heard)) => heard,
                 Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Heard::Gone("it ended".into()),
@@ -491,7 +492,7 @@ fn listen(
             };
             let is_last = matches!(heard, Heard::Gone(_));
             if is_last {
-                seats.lose(at);
+                dealt_workers.lose(at);
             }
             if to.send((at, heard)).is_err() {
                 return;
@@ -506,14 +507,14 @@ fn listen(
 }
 
 /// The message in a worker's frame.
-fn word(at: usize, seats: &Seats, frame: &Frame) -> std::io::Result<Option<Heard>> {
+fn word(at: usize, dealt_workers: &DealtWorkers, frame: &Frame) -> std::io::Result<Option<Heard>> {
     match frame.kind {
         ReplayFrameKind::Credit => {
             let (stream, generation) = frame.stream()?;
             if stream >= MAX_STREAMS {
                 return Err(super::wire::broken());
             }
-            seats.credit(at, stream, generation);
+            dealt_workers.credit(at, stream, generation);
             Ok(None)
         }
         ReplayFrameKind::Tick => Ok(Some(Heard::Tick(frame.value()?))),

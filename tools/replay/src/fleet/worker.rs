@@ -82,8 +82,8 @@ pub fn serve(o: &Serve) -> Result<i32, String> {
         "lacquer replay: waiting for a coordinator at {}\n",
         listener.local_addr().map_err(failed)?
     ));
-    let (seat, (to, sessions)) = (Arc::new(CoordinatorSlot::default()), sync_channel(1));
-    let (taking, secret, wake) = (seat.clone(), o.secret.clone(), engine.waker());
+    let (slot, (to, sessions)) = (Arc::new(CoordinatorSlot::default()), sync_channel(1));
+    let (taking, secret, wake) = (slot.clone(), o.secret.clone(), engine.waker());
     std::thread::Builder::new()
         .name("replay-greeter".into())
         .spawn(move || {
@@ -127,7 +127,7 @@ pub fn serve(o: &Serve) -> Result<i32, String> {
         let ended = session(&mut engine, o, stream);
         // Its connections end with it.
         engine.renew(TargetAddresses::default());
-        seat.leave();
+        slot.leave();
         let text = ended.as_ref().err().map_or("the run is over".to_owned(), strerror);
         print::err(format_args!("lacquer replay: {peer}: {text}\n"));
         if matches!(ended, Ok(true)) {

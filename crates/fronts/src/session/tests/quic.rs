@@ -49,8 +49,8 @@ impl Served {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = socket.local_addr().unwrap();
         Self::on(world, tls, early, address, |keys, config| {
-            let seat = quic::GroupSocket { life: 1, is_alone: Default::default(), ..seat() };
-            quic::listen(socket.into(), seat, keys, config).unwrap()
+            let own_socket = quic::GroupSocket { life: 1, is_alone: Default::default(), ..own_socket() };
+            quic::listen(socket.into(), own_socket, keys, config).unwrap()
         })
     }
 
@@ -86,7 +86,7 @@ impl Served {
     fn accept(&self) {
         let (engine, listener) = (self.world.engine.clone(), self.world.listener().clone());
         let (endpoint, group, config) = (self.endpoint.clone(), self.group.clone(), self.config.clone());
-        let seat = h3::ListenerSocket { local: self.address, number: 0 };
+        let own_socket = h3::ListenerSocket { local: self.address, number: 0 };
         let admitted = self.admitted.clone();
         rt::spawn(async move {
             while let Some(client) = endpoint.accept().await {
@@ -98,7 +98,7 @@ impl Served {
                     (count < most).then_some(())
                 };
                 let config = config.borrow().clone();
-                rt::spawn(h3::serve(engine, listener, group, seat, (client, config), admit));
+                rt::spawn(h3::serve(engine, listener, group, own_socket, (client, config), admit));
             }
         });
     }
@@ -131,7 +131,7 @@ fn configure(world: &World, server: &QuicServer, early: Option<EarlyData>) -> h3
 }
 
 /// The only one of its worker, which is alone.
-fn seat() -> quic::GroupSocket {
+fn own_socket() -> quic::GroupSocket {
     quic::GroupSocket { member: 0, members: 1, life: 0, is_superseded: Arc::default(), is_alone: Arc::new(true.into()) }
 }
 
@@ -767,7 +767,8 @@ fn who_takes_a_dead_ones_place_tells_its_clients() {
             idle: Duration::from_secs(30),
         };
         let config = quic::config(&Arc::new(server), &keys, &limits, None);
-        quic::listen(socket.try_clone().unwrap().into(), quic::GroupSocket { life, ..seat() }, &keys, config).unwrap()
+        quic::listen(socket.try_clone().unwrap().into(), quic::GroupSocket { life, ..own_socket() }, &keys, config)
+            .unwrap()
     };
     let to = socket.local_addr().unwrap();
     let (connected, is_connected) = std::sync::mpsc::channel();

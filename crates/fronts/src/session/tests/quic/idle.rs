@@ -38,7 +38,7 @@ fn simulated<F: Future<Output = ()>>(settings: &[(&str, &str)], run: impl FnOnce
     let ended: Result<(), Endless> = rt::sim::run(1, limits, &clock, watch, async {
         let network = QuicNetwork::new(NEAR, Box::new(|bound| rt::sim::draw(bound).unwrap_or(0)));
         let served = Served::on(world, tls, None, SERVER.into(), |keys, config| {
-            network.serve(SERVER.into(), seat(), keys, config).unwrap()
+            network.serve(SERVER.into(), own_socket(), keys, config).unwrap()
         });
         run(Simulated { served, network, steps }).await;
     });
