@@ -8,7 +8,7 @@ use crate::queue::{MAX_PLACES, Queue, QueueOutcome};
 
 /// Loads that are shown, times the present one.
 const LOADS: [f64; 6] = [0.5, 1.0, 1.5, 2.0, 3.0, 5.0];
-/// Loads for which workers and chairs are sought.
+/// Loads for which workers and slots are sought.
 const NEEDS: [f64; 3] = [1.0, 2.0, 4.0];
 /// Share of the machine's memory that isn't the store's: of 32 GB two are for connections, overhead and the system.
 const NOT_STORE: f64 = 1.0 / 16.0;
@@ -58,7 +58,7 @@ pub struct PlanAnswers {
     /// The most a second for which the limits hold; none: they never do.
     pub most: Option<f64>,
     pub loads: Vec<(f64, QueueOutcome)>,
-    /// Load, workers, chairs; none: not with any number that is reckoned with.
+    /// Load, workers, slots; none: not with any number that is reckoned with.
     pub needs: Vec<(f64, Option<u64>, Option<u64>)>,
     /// Each class with workers of its own, as many in all; none where there is one class, or there are too few workers.
     pub own: Vec<Own>,
@@ -74,9 +74,9 @@ impl PlanAnswers {
         curve: Option<&HitRateCurve>,
     ) -> Result<PlanAnswers, String> {
         let classes = measured.classes.clone();
-        let queue = merged(&classes, options.workers, options.chairs).ok_or("nothing comes: a rate of 0")?;
+        let queue = merged(&classes, options.workers, options.slots).ok_or("nothing comes: a rate of 0")?;
         let limits = PlanLimits { wait: options.wait.unwrap_or(queue.service), refused: options.refused };
-        let own = own_queues(&classes, options.workers, options.chairs);
+        let own = own_queues(&classes, options.workers, options.slots);
         let most = most(&queue, &limits);
         let size = |bytes: f64, hit_percent: f64| {
             let left = queue.at(measured.requests * (1.0 - hit_percent / 100.0));
@@ -116,7 +116,7 @@ impl PlanAnswers {
 }
 
 /// All classes as one: their times vary within each, and between them.
-fn merged(classes: &[PlanClass], workers: u64, chairs: Option<u64>) -> Option<Queue> {
+fn merged(classes: &[PlanClass], workers: u64, slots: Option<u64>) -> Option<Queue> {
     let rate: f64 = classes.iter().map(|class| class.rate).sum();
     if rate <= 0.0 {
         return None;
@@ -124,7 +124,7 @@ fn merged(classes: &[PlanClass], workers: u64, chairs: Option<u64>) -> Option<Qu
     let mean = |of: &dyn Fn(&PlanClass) -> f64| classes.iter().map(|class| class.rate / rate * of(class)).sum::<f64>();
     let service = mean(&|class| class.service);
     let squares = mean(&|class| class.service * class.service * (1.0 + class.cv2));
-    Some(Queue { rate, service, cv2: (squares / (service * service) - 1.0).max(0.0), workers, chairs })
+    Some(Queue { rate, service, cv2: (squares / (service * service) - 1.0).max(0.0), workers, slots })
 }
 
 fn most(queue: &Queue, limits: &PlanLimits) -> Option<f64> {
@@ -141,15 +141,15 @@ fn most(queue: &Queue, limits: &PlanLimits) -> Option<f64> {
     Some(low)
 }
 
-/// The least numbers with which the limits hold: of workers with the chairs that there are, of chairs with the workers.
+/// The least numbers with which the limits hold: of workers with the slots that there are, of slots with the workers.
 fn needs(queue: &Queue, load: f64, limits: &PlanLimits) -> (f64, Option<u64>, Option<u64>) {
     let queue = queue.at(queue.rate * load);
     let workers = least(1, MAX_WORKERS, |workers| limits.hold(&Queue { workers, ..queue }));
-    // More chairs refuse fewer, and let more wait longer: the least that refuse few enough are the best.
-    let refuses_few = |chairs| Queue { chairs: Some(chairs), ..queue }.refused() <= limits.refused;
-    let chairs = least(0, MAX_PLACES, refuses_few);
-    let holds = |chairs: &u64| limits.hold(&Queue { chairs: Some(*chairs), ..queue });
-    (load, workers, chairs.filter(holds))
+    // More slots refuse fewer, and let more wait longer: the least that refuse few enough are the best.
+    let refuses_few = |slots| Queue { slots: Some(slots), ..queue }.refused() <= limits.refused;
+    let slots = least(0, MAX_PLACES, refuses_few);
+    let holds = |slots: &u64| limits.hold(&Queue { slots: Some(*slots), ..queue });
+    (load, workers, slots.filter(holds))
 }
 
 /// The least number from which on something is so.
@@ -170,15 +170,15 @@ fn least(from: u64, to: u64, is_so: impl Fn(u64) -> bool) -> Option<u64> {
 }
 
 /// Workers shared out so that the worst off class, measured by its own service time, is as well off as can be: one after the other
-/// goes where the wait is longest. Chairs go with the workers.
-fn own_queues(classes: &[PlanClass], workers: u64, chairs: Option<u64>) -> Vec<Own> {
+/// goes where the wait is longest. Slots go with the workers.
+fn own_queues(classes: &[PlanClass], workers: u64, slots: Option<u64>) -> Vec<Own> {
     let busy: Vec<&PlanClass> = classes.iter().filter(|class| class.rate > 0.0).collect();
     if busy.len() < 2 || workers < busy.len() as u64 {
         return Vec::new();
     }
     let queue = |class: &PlanClass, own: u64| {
-        let chairs = chairs.map(|chairs| (chairs as f64 * own as f64 / workers as f64).round() as u64);
-        Queue { rate: class.rate, service: class.service, cv2: class.cv2, workers: own, chairs }
+        let slots = slots.map(|slots| (slots as f64 * own as f64 / workers as f64).round() as u64);
+        Queue { rate: class.rate, service: class.service, cv2: class.cv2, workers: own, slots }
     };
     let mut own = vec![1u64; busy.len()];
     for _ in 0..workers - busy.len() as u64 {
@@ -220,15 +220,15 @@ mod tests {
     #[test]
     fn limits_are_met_and_not_by_less() {
         let limits = PlanLimits { wait: 1.0, refused: 0.01 };
-        for chairs in [None, Some(0), Some(5), Some(100)] {
-            let queue = Queue { rate: 8.0, service: 1.0, cv2: 1.0, workers: 10, chairs };
+        for slots in [None, Some(0), Some(5), Some(100)] {
+            let queue = Queue { rate: 8.0, service: 1.0, cv2: 1.0, workers: 10, slots };
             if let Some(most) = most(&queue, &limits) {
-                assert!(limits.hold(&queue.at(most)) && !limits.hold(&queue.at(most * 1.01)), "{chairs:?}");
+                assert!(limits.hold(&queue.at(most)) && !limits.hold(&queue.at(most * 1.01)), "{slots:?}");
             }
             let (_, workers, _) = needs(&queue, 2.0, &limits);
             let workers = workers.expect("some number will do");
             let with = |workers| limits.hold(&Queue { workers, ..queue.at(16.0) });
-            assert!(with(workers) && !with(workers - 1), "{chairs:?} {workers}");
+            assert!(with(workers) && !with(workers - 1), "{slots:?} {workers}");
         }
     }
 

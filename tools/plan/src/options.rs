@@ -37,7 +37,7 @@ Load
  --class NAME:RATE:TIME[:CV]  One of several classes (may be repeated)
 Backend
  --workers N          Number of requests served at the same time
- --chairs N           Queue slots; further requests are refused (default: unlimited)
+ --queue N           Queue slots; further requests are refused (default: unlimited)
 Goals
  --wait TIME          Longest acceptable wait of 95 % of the requests (default: the mean service time)
  --refused PERCENT    Acceptable share of refused requests (default 1)
@@ -54,8 +54,8 @@ Other
 
 Examples:
  lacquer plan --workers 1 --rate 12/h --service 5m
- lacquer plan --workers 3 --chairs 2 --class coffee:20/h:5m --class bread:2/h:20m
- lacquer plan --workers 32 --chairs 64 --think 8s --log-format '%h %t \"%r\" %s %b %D %{Varnish:handling}x' access.log
+ lacquer plan --workers 3 --queue 2 --class coffee:20/h:5m --class bread:2/h:20m
+ lacquer plan --workers 32 --queue 64 --think 8s --log-format '%h %t \"%r\" %s %b %D %{Varnish:handling}x' access.log
  lacquer plan --workers 32 --live -d 1m --simulated sizes.json --ram 32G
 ";
 
@@ -100,7 +100,7 @@ pub struct PlanOptions {
     /// Name of a class of the server: only its fetches.
     pub in_class: Option<String>,
     pub workers: u64,
-    pub chairs: Option<u64>,
+    pub slots: Option<u64>,
     /// Seconds; none: the mean service time.
     pub wait: Option<f64>,
     /// A share, 0 to 1.
@@ -148,7 +148,7 @@ pub fn parse(words: &[String]) -> Result<ToolInvocation<PlanOptions>, String> {
         split: None,
         in_class: None,
         workers: 0,
-        chairs: None,
+        slots: None,
         wait: None,
         refused: 0.01,
         think: None,
@@ -176,7 +176,7 @@ pub fn parse(words: &[String]) -> Result<ToolInvocation<PlanOptions>, String> {
             "--split" => options.split = Some(args.time(TIMES)?.as_secs_f64()),
             "--in-class" => options.in_class = Some(args.value()?.to_owned()),
             "--workers" => parts.workers = Some(args.number(1..=MAX_WORKERS)?),
-            "--chairs" => options.chairs = Some(args.number(0..=crate::queue::MAX_PLACES)?),
+            "--queue" => options.slots = Some(args.number(0..=crate::queue::MAX_PLACES)?),
             "--wait" => options.wait = Some(args.time(Duration::ZERO..=*TIMES.end())?.as_secs_f64()),
             "--refused" => options.refused = args.parsed("a share of a hundred", percent)?,
             "--think" => options.think = Some(args.time(TIMES)?.as_secs_f64()),
@@ -185,6 +185,7 @@ pub fn parse(words: &[String]) -> Result<ToolInvocation<PlanOptions>, String> {
             "--requests" => options.requests = Some(args.parsed("a rate as 250, 250/s, 12/h", rate)?),
             "--ram" => options.ram = Some(args.parsed("a size as 32G", text::parse_bytes)?),
             "--format" => options.format = args.one_of(&[("text", PlanFormat::Text), ("json", PlanFormat::Json)])?,
+            "--chairs" => return Err("--chairs N is now called --queue N".into()),
             _ => return Err(args.unknown()),
         }
     }
@@ -279,13 +280,14 @@ mod tests {
 
     #[test]
     fn words_are_understood() {
+        assert_eq!(words("--workers 3 --chairs 2").unwrap_err(), "--chairs N is now called --queue N");
         let Ok(ToolInvocation::Run(o)) =
-            words("--workers 3 --chairs 2 --class coffee:24/h:5m --class bread:2/h:20m:0.5")
+            words("--workers 3 --queue 2 --class coffee:24/h:5m --class bread:2/h:20m:0.5")
         else {
             panic!()
         };
         let PlanSource::Told(classes) = &o.source else { panic!() };
-        assert_eq!((o.workers, o.chairs, classes.len()), (3, Some(2), 2));
+        assert_eq!((o.workers, o.slots, classes.len()), (3, Some(2), 2));
         assert_eq!((classes[1].rate * 3600.0, classes[1].service, classes[1].cv2), (2.0, 1200.0, 0.25));
         let Ok(ToolInvocation::Run(o)) = words("--workers 1 --rate 12/h --service 5m --think 8s --per-page 100") else {
             panic!()

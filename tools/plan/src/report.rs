@@ -20,9 +20,8 @@ pub fn text(options: &PlanOptions, answers: &PlanAnswers) -> String {
             class.cv2.sqrt()
         );
     }
-    let chairs =
-        options.chairs.map_or("no end of waiting places".to_owned(), |chairs| format!("{chairs} waiting places"));
-    text += &format!("\n{} workers and {chairs}: {} at most by work alone\n", options.workers, rate(answers.ceiling));
+    let slots = options.slots.map_or("no end of waiting places".to_owned(), |slots| format!("{slots} waiting places"));
+    text += &format!("\n{} workers and {slots}: {} at most by work alone\n", options.workers, rate(answers.ceiling));
     text += &match answers.most {
         Some(most) => format!(
             "Within the limits (95 of 100 wait {} or less, {:.2} % refused): {}, {:.1} times what comes{}\n",
@@ -46,9 +45,9 @@ pub fn text(options: &PlanOptions, answers: &PlanAnswers) -> String {
         text += &format!("{load:>6.1}  {:>13}{}\n", rate(queue.rate * load), outcome_line(outcome));
     }
     text += "\n  load  workers needed  waiting places needed\n";
-    for (load, workers, chairs) in &answers.needs {
+    for (load, workers, slots) in &answers.needs {
         let shown = |n: &Option<u64>| n.map_or("-".to_owned(), |n| n.to_string());
-        text += &format!("{load:>6.1}  {:>14}  {:>21}\n", shown(workers), shown(chairs));
+        text += &format!("{load:>6.1}  {:>14}  {:>21}\n", shown(workers), shown(slots));
     }
     if !answers.own.is_empty() {
         text += &own(answers);
@@ -193,20 +192,15 @@ pub fn json(options: &PlanOptions, answers: &PlanAnswers, remarks: &[String]) ->
         classes.map(|c| json!({ "name": c.name, "rate": c.rate, "service_seconds": c.service, "cv": c.cv2.sqrt() }));
     let loads =
         answers.loads.iter().map(|(load, o)| with(outcome(o), json!({ "load": load, "rate": queue.rate * load })));
-    let needs = answers
-        .needs
-        .iter()
-        .map(|(load, workers, chairs)| json!({ "load": load, "workers": workers, "chairs": chairs }));
+    let needs =
+        answers.needs.iter().map(|(load, workers, slots)| json!({ "load": load, "workers": workers, "queue": slots }));
     let own = answers.own.iter().map(|own| {
-        with(
-            outcome(&own.outcome),
-            json!({ "name": own.name, "workers": own.queue.workers, "chairs": own.queue.chairs }),
-        )
+        with(outcome(&own.outcome), json!({ "name": own.name, "workers": own.queue.workers, "queue": own.queue.slots }))
     });
     // JSON has no word for "for ever".
     let users = |rate: f64| users_of(options, queue, rate).filter(|users| users.is_finite());
     json!({
-        "classes": classes.collect::<Vec<_>>(), "workers": options.workers, "chairs": options.chairs,
+        "classes": classes.collect::<Vec<_>>(), "workers": options.workers, "queue": options.slots,
         "limits": { "wait_95_seconds": answers.limits.wait, "refused_percent": answers.limits.refused * 100.0 },
         "rate": queue.rate, "service_seconds": queue.service, "cv": queue.cv2.sqrt(), "requests_rate": answers.requests,
         "now": outcome(&answers.now), "holds": answers.holds(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Classes of requests that need a backend (the parameter `classes`). Each has a number of workers, a queue for them
-//! (its `chairs`, first come, first served), and a patience. A request that finds no free slot in the queue is refused,
+//! (its `queue`, first come, first served), and a patience. A request that finds no free slot in the queue is refused,
 //! and may keep a place in the waiting room (`room`) until its visitor comes again.
 //!
 //! A fetch holds a worker from before it begins until it has ended. Hits, requests that wait for another request's
@@ -82,10 +82,10 @@ struct Class {
 }
 
 #[derive(Debug, Default)]
-struct Waiter(Mutex<Chair>);
+struct Waiter(Mutex<Queued>);
 
 #[derive(Debug, Default)]
-enum Chair {
+enum Queued {
     #[default]
     New,
     Waiting(Waker),
@@ -214,8 +214,8 @@ pub fn enter(sess: &Rc<Sess>, class: u32, cost: CostKey, visitor: Visitor<'_>) -
         }
         key.filter(|&key| class.room.has(key) || (classes.tokens.is_former(key) && class.room.may_restore(key)))
     });
-    let (workers, chairs) = class.free(common);
-    let free = workers + chairs;
+    let (workers, slots) = class.free(common);
+    let free = workers + slots;
     if class.room.ahead_of(key, free as usize, now) >= free as usize {
         class.counters.refused.inc();
         let key = key.unwrap_or_else(|| classes.new_key(now));
@@ -308,14 +308,14 @@ impl ClassesState {
             let Some(class) = least else { return called };
             let Some(place) = class.queue.pop_front() else { return called };
             class.counters.waiting.set(class.queue.len() as u64);
-            let before = std::mem::replace(&mut *place.0.lock(), Chair::Called);
+            let before = std::mem::replace(&mut *place.0.lock(), Queued::Called);
             match before {
-                Chair::Left => *place.0.lock() = Chair::Left,
-                Chair::New | Chair::Called => {
+                Queued::Left => *place.0.lock() = Queued::Left,
+                Queued::New | Queued::Called => {
                     class.begin();
                     self.busy += 1;
                 }
-                Chair::Waiting(waker) => {
+                Queued::Waiting(waker) => {
                     class.begin();
                     self.busy += 1;
                     called.push(waker);
@@ -350,7 +350,7 @@ impl Class {
     /// Numbers of free workers and of free slots in the queue.
     fn free(&self, common: u32) -> (u32, u32) {
         let workers = self.spec.workers.saturating_sub(self.busy).min(common);
-        (workers, self.spec.chairs.saturating_sub(self.queue.len() as u32))
+        (workers, self.spec.queue.saturating_sub(self.queue.len() as u32))
     }
 
     fn begin(&mut self) {
@@ -501,12 +501,12 @@ impl Future for PlaceWait {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ClassWorker> {
         {
-            let mut chair = self.place.0.lock();
-            if !matches!(*chair, Chair::Called) {
-                *chair = Chair::Waiting(cx.waker().clone());
+            let mut slot = self.place.0.lock();
+            if !matches!(*slot, Queued::Called) {
+                *slot = Queued::Waiting(cx.waker().clone());
                 return Poll::Pending;
             }
-            *chair = Chair::Left;
+            *slot = Queued::Left;
         }
         let engine = &self.sess.engine;
         let began = engine.clock.mono();
@@ -522,11 +522,11 @@ impl Future for PlaceWait {
 
 impl Drop for PlaceWait {
     fn drop(&mut self) {
-        let before = std::mem::replace(&mut *self.place.0.lock(), Chair::Left);
+        let before = std::mem::replace(&mut *self.place.0.lock(), Queued::Left);
         let classes = &self.sess.engine.classes;
         let called = match before {
-            Chair::Called => classes.state.lock().leave(self.class, None),
-            Chair::New | Chair::Waiting(_) => {
+            Queued::Called => classes.state.lock().leave(self.class, None),
+            Queued::New | Queued::Waiting(_) => {
                 let mut state = classes.state.lock();
                 if let Some(class) = state.class(self.class) {
                     class.queue.retain(|place| !Arc::ptr_eq(place, &self.place));
@@ -535,7 +535,7 @@ impl Drop for PlaceWait {
                 state.forget_retired();
                 Vec::new()
             }
-            Chair::Left => Vec::new(),
+            Queued::Left => Vec::new(),
         };
         called.into_iter().for_each(Waker::wake);
     }
@@ -568,7 +568,7 @@ mod tests {
     }
 
     fn is_called(waiter: &Waiter) -> bool {
-        matches!(*waiter.0.lock(), Chair::Called)
+        matches!(*waiter.0.lock(), Queued::Called)
     }
 
     #[test]
@@ -614,7 +614,7 @@ mod tests {
     fn who_has_left_is_passed_over() {
         let mut state = declared("a:workers=1", 0);
         let waiters = sit(&mut state, 0, 2);
-        *waiters[0].0.lock() = Chair::Left;
+        *waiters[0].0.lock() = Queued::Left;
         state.call_next();
         assert_eq!((busy(&state), is_called(&waiters[1])), (vec![1], true));
     }

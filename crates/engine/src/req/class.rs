@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//! A request that needs a backend gets a worker of its class, waits for one in a chair, or is refused (`crate::classes`).
+//! A request that needs a backend gets a worker of its class, waits for one in a slot, or is refused (`crate::classes`).
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -26,7 +26,7 @@ pub(crate) enum ClassState {
     #[default]
     None,
     Served,
-    /// There was no chair.
+    /// There was no slot.
     Full,
     Late,
 }
@@ -101,7 +101,7 @@ impl Req {
         self.place = Some(Box::new(place));
     }
 
-    /// Waits in a chair, before it takes a slot, so that others go on; a client that goes leaves the chair at once.
+    /// Waits in a slot, before it takes a slot, so that others go on; a client that goes leaves the slot at once.
     async fn sit(&mut self, wait: PlaceWait, takes_page: bool, transport: &mut dyn Transport) -> Result<(), ReqStep> {
         self.log.flush();
         let patience = Duration::from_secs_f64(wait.patience);
