@@ -97,7 +97,7 @@ pub struct FleetSettings {
 
 impl std::fmt::Debug for FleetSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Settings({}:{})", self.kind.name(), self.name)
+        write!(f, "FleetSettings({}:{})", self.kind.name(), self.name)
     }
 }
 

@@ -14,7 +14,7 @@ pub struct ToolOutput {
 
 impl std::fmt::Debug for ToolOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Output").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ToolOutput").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

@@ -19,7 +19,7 @@ pub struct RecordFile {
 
 impl std::fmt::Debug for RecordFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Records").finish_non_exhaustive()
+        f.debug_struct("RecordFile").finish_non_exhaustive()
     }
 }
 

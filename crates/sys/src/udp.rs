@@ -169,7 +169,7 @@ impl DatagramBatch {
 
 impl std::fmt::Debug for DatagramBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("slots", &self.slots()).field("filled", &self.filled).finish()
+        f.debug_struct("DatagramBatch").field("slots", &self.slots()).field("filled", &self.filled).finish()
     }
 }
 

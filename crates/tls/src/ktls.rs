@@ -93,7 +93,7 @@ impl KtlsKey {
 
 impl std::fmt::Debug for KtlsKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KernelKey").field("version", &self.version()).finish_non_exhaustive()
+        f.debug_struct("KtlsKey").field("version", &self.version()).finish_non_exhaustive()
     }
 }
 

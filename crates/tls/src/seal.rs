@@ -186,7 +186,7 @@ impl SealKey {
 
 impl std::fmt::Debug for SealKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Key").field("sequence", &self.sequence).field("form", &self.form).finish_non_exhaustive()
+        f.debug_struct("SealKey").field("sequence", &self.sequence).field("form", &self.form).finish_non_exhaustive()
     }
 }
 

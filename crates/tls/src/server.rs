@@ -286,6 +286,6 @@ impl Resumption {
 
 impl fmt::Debug for TlsServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").finish_non_exhaustive()
+        f.debug_struct("TlsServer").finish_non_exhaustive()
     }
 }

@@ -84,7 +84,7 @@ pub struct GrpcChannel<L> {
 
 impl<L> fmt::Debug for GrpcChannel<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Channel").field("is_leaving", &self.is_leaving).finish_non_exhaustive()
+        f.debug_struct("GrpcChannel").field("is_leaving", &self.is_leaving).finish_non_exhaustive()
     }
 }
 

@@ -69,7 +69,7 @@ pub struct LiveRequests {
 
 impl std::fmt::Debug for LiveRequests {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Live").field("followers", &self.followers.len()).finish_non_exhaustive()
+        f.debug_struct("LiveRequests").field("followers", &self.followers.len()).finish_non_exhaustive()
     }
 }
 

@@ -131,7 +131,7 @@ pub struct WatchTally {
 
 impl std::fmt::Debug for WatchTally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tally").field("transactions", &self.transactions).finish_non_exhaustive()
+        f.debug_struct("WatchTally").field("transactions", &self.transactions).finish_non_exhaustive()
     }
 }
 

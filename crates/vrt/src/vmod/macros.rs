@@ -4,7 +4,7 @@
 /// A module: what it has, said once, and which code does it.
 ///
 /// ```
-/// use vrt::vmod::Call;
+/// use vrt::vmod::VmodCall;
 ///
 /// vrt::words! {
 ///     enum Case { Lower = "LOWER", Upper = "UPPER" }
@@ -20,7 +20,7 @@
 ///     }
 /// }
 ///
-/// fn change(_: &mut Call<'_>, case: Case, s: &[u8], most: Option<i64>) -> Vec<u8> {
+/// fn change(_: &mut VmodCall<'_>, case: Case, s: &[u8], most: Option<i64>) -> Vec<u8> {
 ///     let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(s.len());
 ///     let s = &s[..most.min(s.len())];
 ///     match case {
